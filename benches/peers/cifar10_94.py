@@ -98,6 +98,7 @@ class Whitened(nn.Module):
         self.whitening = nn.Conv2d(3, 24, 2)
         self.whitening.weight.data[:] = whitening_of(images)
         self.whitening.weight.requires_grad = False
+        nn.init.zeros_(self.whitening.bias)
         inputs = (24, *WIDTHS[:-1])
         self.stages = nn.Sequential(*(Stage(*pair) for pair in zip(inputs, WIDTHS)))
         self.classifier = nn.Linear(WIDTHS[-1], classes, bias=False)

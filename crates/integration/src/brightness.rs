@@ -90,8 +90,8 @@ impl Brightness {
     /// A weighted sum `Y` with weights `w` becomes `(Y − Σ w·mean) / Σ w·std`. `Σ w·std` is the
     /// standard deviation of `Y` if the three channels are fully correlated and an upper bound
     /// otherwise, so the result has at most the deviation of the colors. Any other brightness is
-    /// standardized by the mean over the channels of `mean` and of `std`. It equals the brightness
-    /// for images that were not normalized.
+    /// standardized by the mean over the channels of `mean` and of `std`. The result is the brightness
+    /// itself for images that were not normalized.
     ///
     /// # Shapes
     /// - `rgb`: `[batch, 3, height, width]`

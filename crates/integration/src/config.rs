@@ -10,9 +10,8 @@ use crate::brightness::BrightnessKind;
 use crate::error::NetworkConfigError;
 use crate::network::DualPathwayNet;
 
-/// The largest `channels` accepted: in a shallow network a 3×3 convolution of the second stage then
-/// has 2.25 GiB of weights in f32.
-pub(crate) const MOST_CHANNELS: usize = 4096;
+/// The largest width of a stage accepted: a 3×3 convolution then has 2.25 GiB of weights in f32.
+const MOST_WIDTH: usize = 8192;
 
 /// How many stages and blocks a network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +29,11 @@ pub enum Depth {
 }
 
 impl Depth {
+    /// The largest `channels` accepted.
+    pub(crate) fn most_channels(self) -> usize {
+        MOST_WIDTH / self.stages().iter().map(|(_, multiple)| multiple).max().unwrap_or(&1)
+    }
+
     /// Blocks of each stage, and its width as a multiple of `channels`.
     pub(crate) const fn stages(self) -> &'static [(usize, usize)] {
         match self {
@@ -197,8 +201,9 @@ impl DualPathwayConfig {
         if classes < 2 {
             return Err(Error::Classes { classes });
         }
-        if !(1..=MOST_CHANNELS).contains(&channels) {
-            return Err(Error::Channels { channels, most: MOST_CHANNELS });
+        let most = self.depth.most_channels();
+        if !(1..=most).contains(&channels) {
+            return Err(Error::Channels { channels, most });
         }
         if !(1..=2).contains(&stem_stride) {
             return Err(Error::StemStride { stem_stride });

@@ -16,8 +16,18 @@ pub enum NetworkConfigError {
     /// The width is out of range.
     #[error("`channels` is {channels}; expected 1 to {most}")]
     Channels {
-        /// The width of the first stage asked for, or of any stage of a network of one pathway.
+        /// The width of the first stage asked for.
         channels: usize,
+        /// The largest width accepted.
+        most: usize,
+    },
+    /// The width of a stage is out of range.
+    #[error("`widths[{stage}]` is {width}; expected 1 to {most}")]
+    Width {
+        /// The index of the stage.
+        stage: usize,
+        /// Its width.
+        width: usize,
         /// The largest width accepted.
         most: usize,
     },

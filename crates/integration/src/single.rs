@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, ConvNormActivation};
 
 use crate::classifier::{Classifier, draw_parameters, pool};
-use crate::config::{Depth, DualPathwayConfig, MOST_CHANNELS};
+use crate::config::{Depth, DualPathwayConfig};
 use crate::cost::{counted, of_dual, of_single};
 use crate::error::NetworkConfigError;
 use crate::residual::{Residual, conv_norm};
@@ -97,10 +97,10 @@ impl SinglePathwayConfig {
             return Err(Error::Stages { stages: widths.len(), expected });
         }
         // The twin of the widest dual-pathway network is less than twice as wide in every stage.
-        let most = 2 * MOST_CHANNELS;
-        for (width, (_, multiple)) in widths.iter().zip(depth.stages()) {
-            if !(1..=most * multiple).contains(width) {
-                return Err(Error::Channels { channels: *width, most: most * multiple });
+        for (stage, (&width, (_, multiple))) in widths.iter().zip(depth.stages()).enumerate() {
+            let most = 2 * depth.most_channels() * multiple;
+            if !(1..=most).contains(&width) {
+                return Err(Error::Width { stage, width, most });
             }
         }
         if !(1..=2).contains(stem_stride) {
@@ -254,7 +254,7 @@ mod tests {
         for (bad, name) in [
             (SinglePathwayConfig { classes: 1, ..good.clone() }, "classes"),
             (SinglePathwayConfig { widths: vec![4], ..good.clone() }, "widths"),
-            (SinglePathwayConfig { widths: vec![4, 0], ..good.clone() }, "channels"),
+            (SinglePathwayConfig { widths: vec![4, 0], ..good.clone() }, "widths[1]"),
             (SinglePathwayConfig { stem_stride: 3, ..good.clone() }, "stem_stride"),
             (SinglePathwayConfig { dropout: 1.0, ..good.clone() }, "dropout"),
         ] {

@@ -29,7 +29,7 @@ impl ModuleVisitor for Draw {
 ///
 /// # Source
 /// Zagoruyko and Komodakis 2017, arXiv:1706.00388; partially, for wider outputs, Jordan 2024,
-/// arXiv:2404.00498, section 3.2.
+/// arXiv:2404.00498, section 3.3.
 #[must_use]
 pub fn with_partial_identity(mut convolution: Conv2d) -> Conv2d {
     let [height, width] = convolution.kernel_size;

@@ -1,6 +1,6 @@
 //! A convolutional network behind a convolution that whitens patches.
 
-use burn::module::{Module, Param};
+use burn::module::{Initializer, Module, Param};
 use burn::nn::conv::Conv2dConfig;
 use burn::nn::pool::MaxPool2dConfig;
 use burn::nn::{BatchNormConfig, Linear, LinearConfig, PaddingConfig2d};
@@ -16,7 +16,7 @@ use crate::whitening::PatchMoments;
 /// The largest width of a stage accepted: a convolution then has 2.25 GiB of weights in f32.
 const MAX_WIDTH: usize = 8192;
 
-/// The side of the whitened patches (arXiv:2404.00498, section 3.1).
+/// The side of the whitened patches (arXiv:2404.00498, section 3.2).
 const PATCH: usize = 2;
 
 /// Filters of the whitening convolution: each eigenvector of an RGB patch, and its negative.
@@ -120,8 +120,8 @@ impl WhitenedConfig {
         Ok(())
     }
 
-    /// Creates a network with random parameters; the whitening is that of
-    /// [`WhitenedNet::with_whitening`].
+    /// Creates a network with random parameters. The filters of its first convolution are random
+    /// too and are not trained: call [`WhitenedNet::with_whitening`] before training.
     ///
     /// All of them are initialized here, in module order, from the device's random state: the same
     /// configuration after the same `device.seed(…)` gives the same parameters.
@@ -196,6 +196,7 @@ impl WhitenedNet {
             Conv2dConfig::new([3, FILTERS], [PATCH; 2]).with_padding(PaddingConfig2d::Valid);
         let mut whitening = Conv2d::new(&whitening, device);
         whitening.weight = whitening.weight.set_require_grad(false);
+        whitening.bias = Some(Initializer::Zeros.init([FILTERS], device));
         let mut input = FILTERS;
         let stages = config
             .widths
@@ -325,6 +326,8 @@ mod tests {
         assert_eq!(net.multiply_adds([32, 32]), whitening + stages + 2560);
         let weights = 24 * 12 + 9 * (24 * 64 + 64 * 64 + 64 * 256 + 3 * 256 * 256) + 2560;
         // A bias, then γ, β and running statistics of each batch norm.
+        let bias = net.whitening.bias.as_ref().expect("a bias").val();
+        assert!(bias.to_data().iter::<f32>().all(|number| number == 0.0));
         assert_eq!(net.num_params(), weights + 24 + 4 * (2 * 64 + 4 * 256));
     }
 

@@ -81,14 +81,14 @@ impl PatchMoments {
     ///
     /// The first `n` filters are `vᵢ/√(λᵢ + epsilon)` of the eigenvectors `v` and eigenvalues `λ`
     /// of the mean second moment, from the largest eigenvalue on; the others are their negatives.
-    /// With `epsilon` 0, outputs of the first `n` are uncorrelated with a second moment of 1;
+    /// As `epsilon` approaches 0, outputs of the first `n` are uncorrelated with a second moment of 1;
     /// larger values amplify rare directions, mostly noise, less.
     ///
     /// # Panics
     /// If `epsilon` is not positive and finite, or no patch was added.
     ///
     /// # Source
-    /// Jordan 2024, arXiv:2404.00498, section 3.1, with `epsilon` 5e-4; the negatives from Page
+    /// Jordan 2024, arXiv:2404.00498, section 3.2, with `epsilon` 5e-4; the negatives from Page
     /// 2018, "How to train your `ResNet` 8".
     #[must_use]
     pub fn whitening(&self, epsilon: f64) -> Vec<f32> {

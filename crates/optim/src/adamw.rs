@@ -56,22 +56,35 @@ impl AdamW {
         Self { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }
 
-    /// How much of the earlier mean of the gradients, and of their squares, a step keeps; both in
-    /// `[0, 1)`.
+    /// The decay rates of the means of the gradients and of their squares.
+    ///
+    /// # Panics
+    /// If one of them is not in `[0, 1)`.
     #[must_use]
     pub const fn with_betas(self, [beta_1, beta_2]: [f32; 2]) -> Self {
+        assert!(beta_1 >= 0.0 && beta_1 < 1.0, "`beta_1` must be at least 0 and below 1");
+        assert!(beta_2 >= 0.0 && beta_2 < 1.0, "`beta_2` must be at least 0 and below 1");
         Self { beta_1, beta_2, ..self }
     }
 
-    /// The summand of the denominator, above 0.
+    /// The summand of the denominator.
+    ///
+    /// # Panics
+    /// If it is not above 0 and finite.
     #[must_use]
     pub const fn with_epsilon(self, epsilon: f32) -> Self {
+        assert!(epsilon > 0.0 && epsilon.is_finite(), "`epsilon` must be above 0 and finite");
         Self { epsilon, ..self }
     }
 
-    /// The decoupled weight decay, at least 0; it is multiplied by the learning rate.
+    /// The decoupled weight decay, which is multiplied by the learning rate.
+    ///
+    /// # Panics
+    /// If it is not at least 0 and finite.
     #[must_use]
     pub const fn with_weight_decay(self, weight_decay: f32) -> Self {
+        let is_decay = weight_decay >= 0.0 && weight_decay.is_finite();
+        assert!(is_decay, "`weight_decay` must be at least 0 and finite");
         Self { weight_decay, ..self }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn score_stream<M, T: Task<M>>(
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<(LossSums, T::Score)>, StreamError> {
     let mut pass = EvaluationPass::new(task, model, stream, device, policy);
-    while pass.next_batch()?.is_some() {
+    while pass.evaluate_next(|_| ())?.is_some() {
         if poll(pass.samples()) == Control::Stop {
             return Ok(None);
         }

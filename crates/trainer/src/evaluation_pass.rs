@@ -56,17 +56,29 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
     pub fn next_batch(
         &mut self,
     ) -> Result<Option<EvaluatedBatch<T::Input, T::Output>>, StreamError> {
+        let evaluated = self.evaluate_next(T::Input::clone)?;
+        Ok(evaluated.map(|(input, output, samples)| EvaluatedBatch { input, output, samples }))
+    }
+
+    /// Evaluates the next batch, and returns what `keep` returns for its input, the output and the
+    /// number of samples. An input that is not kept may be overwritten by the forward pass.
+    #[allow(clippy::type_complexity, reason = "the form of an iterator of results")]
+    pub(crate) fn evaluate_next<K>(
+        &mut self,
+        keep: impl FnOnce(&T::Input) -> K,
+    ) -> Result<Option<(K, T::Output, usize)>, StreamError> {
         let Some(batch) = self.batches.next() else { return Ok(None) };
         let (input, target) = self.task.place(batch?, self.device)?;
         let samples = self.task.samples(&target);
-        let cast = input.clone().cast_floats(self.policy.compute);
+        let kept = keep(&input);
+        let cast = input.cast_floats(self.policy.compute);
         let output = self.task.forward(self.model, cast, &StepContext::evaluation());
         let output = output.cast_floats(self.policy.output);
         let losses = self.task.loss(&output, &target);
         let read = BatchNumbers::of(losses, self.task.measure(&output, &target), None);
         self.sums.add(read.loss, &read.parts, samples);
         self.score.add(&read.numbers, samples);
-        Ok(Some(EvaluatedBatch { input, output, samples }))
+        Ok(Some((kept, output, samples)))
     }
 
     /// The number of samples so far.

@@ -10,8 +10,9 @@ use crate::error::TrainError;
 /// Parameters that keep their values after some epochs.
 ///
 /// Their gradients are computed and then dropped: they count neither for the norm of the gradients
-/// nor for the optimizer, whose momentum and weight decay do not move them either. Running
-/// statistics of batch norms are not parameters.
+/// nor for the optimizer, whose momentum and weight decay do not move them either. A
+/// [`Lookahead`](crate::Lookahead) still averages them with its slow weights. Running statistics of
+/// batch norms are not parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Freeze {
@@ -61,7 +62,7 @@ impl Freeze {
     ) {
         let frozen: Vec<&Self> = all.iter().filter(|freeze| epoch >= freeze.after_epochs).collect();
         if !frozen.is_empty() {
-            module.visit(&mut Drop { frozen, path: Vec::new(), gradients });
+            module.visit(&mut WithoutGradients { frozen, path: Vec::new(), gradients });
         }
     }
 }
@@ -87,13 +88,13 @@ impl ModuleVisitor for Trained {
     }
 }
 
-struct Drop<'a> {
+struct WithoutGradients<'a> {
     frozen: Vec<&'a Freeze>,
     path: Vec<String>,
     gradients: &'a mut GradientsParams,
 }
 
-impl ModuleVisitor for Drop<'_> {
+impl ModuleVisitor for WithoutGradients<'_> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_owned());
     }

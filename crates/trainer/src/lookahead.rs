@@ -1,4 +1,4 @@
-//! Weights that follow the trained ones slowly, and to which these return at intervals.
+//! The lookahead optimizer: slow weights that are averaged with the trained ones at intervals.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
@@ -12,23 +12,23 @@ use crate::run::Run;
 /// The lookahead optimizer around another one.
 ///
 /// Every `every` updates, with `t` updates made of `T`, slow weights `s` and the model `p` become
-/// the same: `s ← p ← s + (1 − d(t))·(p − s)` with `d(t) = decay·(t/T)^power`. After the last
-/// update the model is the slow weights. The running statistics of batch norms are treated like
-/// weights.
+/// the same: `s ← p ← s + (1 − d(t))·(p − s)` with `d(t) = decay·(t/T)^power`. After update `T` the
+/// model is set to the slow weights; a run that stops earlier keeps its own. The running statistics
+/// of batch norms, and frozen parameters, are averaged like all weights.
 ///
 /// # Source
 /// Zhang et al. 2019, arXiv:1907.08610, algorithm 1, whose `α` is `1 − decay` with `power` 0;
-/// Jordan 2024, arXiv:2404.00498, section 3.3, for the decay that grows with the cube.
+/// Jordan 2024, arXiv:2404.00498, section 3.4, for the decay that grows with the cube.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lookahead {
-    /// Updates between two returns to the slow weights, at least 1.
+    /// Updates between two synchronizations with the slow weights, at least 1.
     #[serde(default = "default_every")]
     pub every: u64,
-    /// The share of the slow weights at the last update, in `[0, 1)`.
+    /// The weight of the slow weights after the last update, in `[0, 1)`.
     #[serde(default = "default_decay")]
     pub decay: f64,
-    /// How fast the share grows to `decay`: 0 is a constant share.
+    /// The power of `t/T` with which that weight grows to `decay`: 0 is a constant weight.
     #[serde(default)]
     pub power: f64,
 }
@@ -86,10 +86,13 @@ impl<M: Module> Run<M> {
         self.slow = kept.or_else(|| are_used.then(|| Box::new(self.model.valid())));
     }
 
-    /// Lets the model return to the slow weights if it is time, after an update.
+    /// Synchronizes the model with the slow weights if it is time, after an update.
     pub(crate) fn look_ahead(&mut self, lookahead: &Lookahead, steps: u64) {
+        let at = (self.state.step, steps);
+        if !at.0.is_multiple_of(lookahead.every) && at.0 != steps {
+            return;
+        }
         if let Some(slow) = self.slow.take() {
-            let at = (self.state.step, steps);
             let (model, slow) = lookahead.update(self.model.clone(), *slow, at);
             self.model = model;
             self.slow = Some(Box::new(slow));

@@ -37,14 +37,15 @@ pub enum OptimizerConfig {
         /// L2 penalty added to the gradient.
         #[serde(default)]
         weight_decay: f32,
-        /// What the learning rate of the shifts of normalizations, the parameters named `beta`, is
-        /// multiplied by. Their weight decay is divided by it, so that decay is not scaled.
+        /// The factor of the learning rate of the biases of normalization layers, the parameters
+        /// named `beta`. Their weight decay is divided by it, so that the decay of an update stays
+        /// the same.
         ///
         /// # Source
         /// Page 2018, "How to train your `ResNet` 8: Bag of tricks"; Jordan 2024, arXiv:2404.00498,
         /// section 3.4, takes 64.
-        #[serde(default = "default_shift_factor")]
-        norm_shift_factor: f32,
+        #[serde(default = "default_bias_factor")]
+        norm_bias_factor: f32,
     },
 }
 
@@ -52,7 +53,7 @@ fn default_adamw_decay() -> f32 {
     0.01
 }
 
-fn default_shift_factor() -> f32 {
+fn default_bias_factor() -> f32 {
     1.0
 }
 
@@ -68,15 +69,15 @@ impl OptimizerConfig {
     pub fn validate(&self) -> Result<(), TrainError> {
         let (decay, momentum, factor) = match *self {
             Self::Adamw { weight_decay } | Self::Adam { weight_decay } => (weight_decay, 0.0, 1.0),
-            Self::Sgd { momentum, weight_decay, norm_shift_factor } => {
-                (weight_decay, momentum, norm_shift_factor)
+            Self::Sgd { momentum, weight_decay, norm_bias_factor } => {
+                (weight_decay, momentum, norm_bias_factor)
             }
         };
         let is_decay = decay.is_finite() && decay >= 0.0;
         let is_momentum = (0.0..1.0).contains(&momentum);
         let is_factor = factor.is_finite() && factor > 0.0;
         TrainError::check(&[
-            ("optimizer.norm_shift_factor", &factor, is_factor, "a finite number above 0"),
+            ("optimizer.norm_bias_factor", &factor, is_factor, "a finite number above 0"),
             ("optimizer.weight_decay", &decay, is_decay, "a finite number of at least 0"),
             ("optimizer.momentum", &momentum, is_momentum, "at least 0 and below 1"),
         ])
@@ -92,20 +93,20 @@ impl OptimizerConfig {
                 let penalty = (weight_decay > 0.0).then(|| WeightDecayConfig::new(weight_decay));
                 AdamConfig::new().with_weight_decay(penalty).with_epsilon(1e-8).init()
             }
-            Self::Sgd { momentum, weight_decay, norm_shift_factor: factor } => {
+            Self::Sgd { momentum, weight_decay, norm_bias_factor: factor } => {
                 let all = sgd(momentum, weight_decay);
                 if factor == 1.0 {
                     return all.into();
                 }
-                let shifts = Faster { sgd: sgd(momentum, weight_decay / factor), factor };
-                ModuleOptimizer::from(all).with_group(norm_shifts(), shifts, None)
+                let shifts = ScaledRate { sgd: sgd(momentum, weight_decay / factor), factor };
+                ModuleOptimizer::from(all).with_group(norm_biases(), shifts, None)
             }
         }
     }
 }
 
 /// The parameters that burn's and our normalizations name `beta`.
-fn norm_shifts() -> ParamGroup {
+fn norm_biases() -> ParamGroup {
     ParamGroup::from_regex(r"(^|\.)beta$").expect("a valid pattern")
 }
 
@@ -124,12 +125,12 @@ fn sgd(momentum: f64, weight_decay: f32) -> Sgd {
 
 /// Gradient descent with a multiple of the learning rate.
 #[derive(Clone)]
-struct Faster {
+struct ScaledRate {
     sgd: Sgd,
     factor: f32,
 }
 
-impl Optimizer for Faster {
+impl Optimizer for ScaledRate {
     type State<const D: usize> = SgdState<D>;
 
     fn step<const D: usize>(
@@ -179,7 +180,7 @@ mod tests {
         let config = OptimizerConfig::Sgd {
             momentum,
             weight_decay: decay as f32,
-            norm_shift_factor: factor as f32,
+            norm_bias_factor: factor as f32,
         };
         for device in autodiff_devices() {
             let ones = |values: Param<Tensor<1>>| {
@@ -211,10 +212,10 @@ mod tests {
 
     #[test]
     fn a_factor_that_stops_or_reverses_shifts_is_refused() {
-        for norm_shift_factor in [0.0, -1.0, f32::NAN, f32::INFINITY] {
-            let sgd = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0, norm_shift_factor };
+        for norm_bias_factor in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+            let sgd = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0, norm_bias_factor };
             let message = sgd.validate().expect_err("refused").to_string();
-            assert!(message.contains("optimizer.norm_shift_factor"), "{message}");
+            assert!(message.contains("optimizer.norm_bias_factor"), "{message}");
         }
     }
 

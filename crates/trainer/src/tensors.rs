@@ -24,6 +24,11 @@ pub trait Tensors: Clone {
     /// Reads the device: for comparing results and error messages, not for every step.
     fn to_floats(&self) -> Vec<f32>;
 
+    /// Every number of every tensor, in their order: integers as f64, and 1 for true.
+    ///
+    /// Reads the device.
+    fn to_numbers(&self) -> Vec<f64>;
+
     /// The shape of every floating-point tensor, in their order.
     fn shapes(&self) -> Vec<Vec<usize>>;
 
@@ -47,6 +52,10 @@ impl<const D: usize> Tensors for Tensor<D> {
     }
 
     fn to_floats(&self) -> Vec<f32> {
+        self.to_data().iter().collect()
+    }
+
+    fn to_numbers(&self) -> Vec<f64> {
         self.to_data().iter().collect()
     }
 
@@ -74,6 +83,10 @@ macro_rules! tensors_without_fractions {
                 Vec::new()
             }
 
+            fn to_numbers(&self) -> Vec<f64> {
+                self.to_data().iter().collect()
+            }
+
             fn shapes(&self) -> Vec<Vec<usize>> {
                 Vec::new()
             }
@@ -93,6 +106,10 @@ impl Tensors for () {
     }
 
     fn to_floats(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    fn to_numbers(&self) -> Vec<f64> {
         Vec::new()
     }
 
@@ -118,6 +135,10 @@ impl<T: Tensors> Tensors for Option<T> {
         self.iter().flat_map(T::to_floats).collect()
     }
 
+    fn to_numbers(&self) -> Vec<f64> {
+        self.iter().flat_map(T::to_numbers).collect()
+    }
+
     fn shapes(&self) -> Vec<Vec<usize>> {
         self.iter().flat_map(T::shapes).collect()
     }
@@ -138,6 +159,10 @@ impl<T: Tensors> Tensors for Vec<T> {
 
     fn to_floats(&self) -> Vec<f32> {
         self.iter().flat_map(T::to_floats).collect()
+    }
+
+    fn to_numbers(&self) -> Vec<f64> {
+        self.iter().flat_map(T::to_numbers).collect()
     }
 
     fn shapes(&self) -> Vec<Vec<usize>> {
@@ -164,6 +189,10 @@ macro_rules! tensors_of_tuple {
                 [$(self.$at.to_floats()),+].concat()
             }
 
+            fn to_numbers(&self) -> Vec<f64> {
+                [$(self.$at.to_numbers()),+].concat()
+            }
+
             fn shapes(&self) -> Vec<Vec<usize>> {
                 [$(self.$at.shapes()),+].concat()
             }
@@ -185,6 +214,8 @@ mod tests {
         let floats = Tensor::<2>::from_floats([[1.0, f32::NAN]], &device);
         let labels = Tensor::<1, Int>::from_ints([3], &device);
         let values = (floats, Some(labels), vec![Tensor::<1>::ones([2], &device)]);
+        assert_eq!(values.1.to_numbers(), [3.0]);
+        assert_eq!(values.2.to_numbers(), [1.0, 1.0]);
         assert!(!values.all_finite() && values.1.all_finite() && values.2.all_finite());
         let narrow = values.cast_floats(FloatDType::F64);
         assert_eq!(FloatDType::from(narrow.0.dtype()), FloatDType::F64);

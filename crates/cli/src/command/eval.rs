@@ -33,8 +33,9 @@ pub(crate) struct EvalArgs {
     checkpoint: Option<u64>,
     #[command(flatten)]
     int8: Int8Args,
-    /// Also evaluate with test-time augmentation: outputs averaged over each image and its mirror
-    /// image, or also over both moved by a pixel
+    /// Also evaluate with test-time augmentation, the mean of outputs: flip averages over the image
+    /// and its horizontal flip, flip-translate also over both shifted by one pixel up and left, and
+    /// down and right, with half of the weight
     #[arg(long, value_name = "VIEWS", conflicts_with = "int8")]
     tta: Option<ViewsArg>,
     /// Print JSON instead of a line

@@ -45,7 +45,6 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     for (key, value, origin) in lines {
         crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }
-    args.config.report_unused(&planned);
     // A plan can be explained without its device.
     if let Ok(selection) = select(&plan.device, &probe()) {
         for UnusedKey { key, reason } in plan.unused_on(selection.id.backend) {

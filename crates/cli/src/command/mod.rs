@@ -56,8 +56,16 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Reads the configuration into a plan.
+    /// Reads the configuration into a plan, and prints the keys of the profile that it does not
+    /// read.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Planned, ConfigError> {
+        let planned = self.plan_in_silence(registry)?;
+        self.report_unused(&planned);
+        Ok(planned)
+    }
+
+    /// Reads the configuration into a plan.
+    pub(crate) fn plan_in_silence(&self, registry: Registry) -> Result<Planned, ConfigError> {
         let mut sets = self.sets.clone();
         // Stored in the plan, so that evaluation and resuming find the data.
         if let Some(dir) = &self.data {
@@ -75,7 +83,7 @@ impl ConfigArgs {
     }
 
     /// Prints the keys of the profile that a plan does not read.
-    pub(crate) fn report_unused(&self, planned: &Planned) {
+    fn report_unused(&self, planned: &Planned) {
         let Some(profile) = &self.profile else { return };
         for UnusedKey { key, reason } in planned.settings.unused_keys() {
             say(&hanging("note     ", &format!("`{key}` of --profile {profile}: {reason}")));
@@ -273,9 +281,7 @@ pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
 /// The output of a dry run on a configuration: its plan. The device and the data's files must exist.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
-    let planned = args.plan(registry)?;
-    args.report_unused(&planned);
-    let plan = planned.plan;
+    let plan = args.plan(registry)?.plan;
     device_of(&plan)?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.data.as_deref())?)

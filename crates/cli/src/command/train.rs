@@ -90,7 +90,6 @@ impl TrainArgs {
             None => error,
         };
         let planned = config.plan(registry).map_err(named)?;
-        config.report_unused(&planned);
         Ok(planned.plan)
     }
 

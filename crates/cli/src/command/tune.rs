@@ -94,7 +94,7 @@ impl TuneArgs {
             let mut config = self.config.clone();
             config.sets.extend(values.iter().map(|(key, value)| format!("{key}={value}")));
             let values = values.iter().map(|(key, value)| format!("{key}={value}"));
-            let planned = config.plan(registry);
+            let planned = config.plan_in_silence(registry);
             planned.with_context(|| {
                 let values = values.collect::<Vec<_>>().join(" ");
                 format!("`tune.space` contains values that cannot be trained, {values}")

@@ -8,8 +8,8 @@ use clap::Args;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_precision::{Parity, Policy};
 use updraft_run::{
-    AnyWorkload, Int8Network, MetricPair, ModelForm, Plan, RecomputePlan, Registry, RunError,
-    TestOutputs, Validation,
+    Ability, AnyWorkload, Int8Network, MetricPair, ModelForm, Plan, RecomputePlan, Registry,
+    RunError, TestOutputs, Validation,
 };
 use updraft_trainer::{BatchGradients, Control};
 
@@ -87,10 +87,6 @@ enum Against {
 impl Against {
     /// Reads `--against`.
     fn read(text: &str) -> Result<Self> {
-        let path = Path::new(text);
-        if path.exists() {
-            return Ok(Self::Run(path.to_owned()));
-        }
         let unknown = || {
             format!(
                 "--against is `{text}`; it must be an existing run folder, int8, \
@@ -102,7 +98,12 @@ impl Against {
             Some(("checkpoint", step)) => Self::Checkpoint(step.parse().with_context(unknown)?),
             Some(("precision", dtypes)) => {
                 let policy: Policy = dtypes.parse().with_context(unknown)?;
-                let dtypes = [policy.param, policy.compute, policy.output];
+                ensure!(
+                    policy.param == FloatDType::F32,
+                    "--against is `{text}`; it must store parameters in f32, as checkpoints do, \
+                     for example bf16-mixed"
+                );
+                let dtypes = [policy.compute, policy.output];
                 ensure!(
                     !dtypes.contains(&FloatDType::F64),
                     "--against is `{text}`; it must be without f64: data is made in f32"
@@ -111,6 +112,7 @@ impl Against {
             }
             Some(("recompute", "element-wise")) => Self::Recompute(RecomputePlan::ElementWise),
             Some(("recompute", "segments")) => Self::Recompute(RecomputePlan::Segments),
+            _ if Path::new(text).exists() => Self::Run(PathBuf::from(text)),
             _ => bail!("{}", unknown()),
         })
     }
@@ -147,6 +149,9 @@ impl ValidateArgs {
         }
         let check = |plan: &Plan| match against {
             Against::Int8 => plan.quantizer().map(drop).map_err(refused_as("--against int8")),
+            Against::Recompute(RecomputePlan::Segments) => plan
+                .check_ability(Ability::Segments)
+                .map_err(refused_as("--against recompute=segments")),
             _ => Ok(()),
         };
         let at = (self.run.as_path(), self.checkpoint);
@@ -159,6 +164,7 @@ impl ValidateArgs {
                     policy != run.plan.precision,
                     "--against is `{text}`, the precision of the run: name another one"
                 );
+                policy.check_device(&run.device)?;
                 Opened::Precision(policy)
             }
             Against::Recompute(recompute) => Opened::Recompute(recompute),
@@ -175,7 +181,8 @@ impl ValidateArgs {
         at: (&Path, Option<u64>),
         run: &OpenedRun,
     ) -> Result<Opened> {
-        let mut other = OpenedRun::open_at(registry, at, &self.device, &|_| Ok(()))?;
+        let mut other = OpenedRun::open_at(registry, at, &self.device, &|_| Ok(()))
+            .with_context(|| format!("--against {}", self.against))?;
         let same = run.folder.served_checkpoint(&run.plan)?.canonicalize().ok()
             == other.folder.served_checkpoint(&other.plan)?.canonicalize().ok();
         ensure!(!same, "--against names the model of the run itself; name another one");

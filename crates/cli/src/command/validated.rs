@@ -1,4 +1,4 @@
-//! What `validate` found, as a table and as JSON.
+//! The result of `validate`, as a table and as JSON.
 
 use std::fmt;
 
@@ -44,6 +44,9 @@ impl fmt::Display for What {
     }
 }
 
+/// The largest difference divided by the largest magnitude of the reference.
+const LARGEST: &str = "largest error / peak";
+
 impl Found {
     /// Why the comparison fails, if it does.
     pub(super) fn excess(&self, tolerances: Tolerances) -> Option<String> {
@@ -64,34 +67,35 @@ impl Found {
         ))
     }
 
-    /// The table, in lines of at most eighty columns if names are short.
+    /// The table.
     pub(super) fn lines(&self, tolerances: Tolerances) -> Vec<String> {
         let Self { what, samples, short, parity, ssim, metrics } = self;
         let Tolerances { error: tolerance, metric: metric_tolerance } = tolerances;
         let error = parity.relative_error();
         let verdict = |is_within: bool| if is_within { "within" } else { "MORE THAN" };
-        let mut lines =
-            vec![format!("inputs      {samples} {short}"), format!("{what}, as numbers:")];
-        let mut line = |name: &str, value: String| lines.push(format!("{name:24}{value}"));
+        let names = metrics.iter().map(|pair| pair.spec.name.len());
+        let width = 2 + names.chain([LARGEST.len()]).max().unwrap_or(0);
+        let mut lines = vec![format!("inputs      {samples} {short}"), format!("{what}:")];
+        let mut line = |name: &str, value: String| lines.push(format!("{name:width$}{value}"));
         line(
             "relative error",
             format!("{error:<12.2e}{} {tolerance}", verdict(error <= tolerance)),
         );
         line("largest error", format!("{:.2e}", parity.max_abs));
-        line("largest relative error", format!("{:.2e}", parity.max_rel));
+        line(LARGEST, format!("{:.2e}", parity.max_rel));
         line("cosine similarity", format!("{:.8}", parity.cosine));
         line("PSNR", decibels(parity.psnr_db));
         line("SQNR", decibels(parity.sqnr_db));
         if let Some(ssim) = ssim {
             line("SSIM", format!("{ssim:.6}"));
         }
-        lines.push("metrics, of the reference and of the other:".to_owned());
+        lines.push("metrics (reference, compared, difference):".to_owned());
         for pair in metrics {
             let text = |value| metric_text(&pair.spec, value);
             let values = format!("{:<12}{:<12}", text(pair.reference), text(pair.result));
             let within = verdict(pair.is_within(metric_tolerance));
             lines.push(format!(
-                "{:24}{values}{:<14}{within} {metric_tolerance}",
+                "{:width$}{values}{:<14}{within} {metric_tolerance}",
                 pair.spec.name,
                 apart(pair)
             ));
@@ -123,7 +127,7 @@ impl Found {
             "samples": samples,
             "relative_error": finite(parity.relative_error()),
             "largest_error": finite(parity.max_abs),
-            "largest_relative_error": finite(parity.max_rel),
+            "largest_error_of_peak": finite(parity.max_rel),
             "cosine": finite(parity.cosine),
             "psnr_db": finite(parity.psnr_db),
             "sqnr_db": finite(parity.sqnr_db),

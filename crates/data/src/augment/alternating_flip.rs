@@ -8,8 +8,7 @@ use crate::raster::RasterSpec;
 
 /// Mirrors every sample, left and right, in exactly every second epoch.
 ///
-/// Half of the samples are mirrored in the first epoch, chosen at random, and the other half in the
-/// second. Two successive epochs show each sample both ways, where independent coins show half of
+/// Each sample is mirrored in the first epoch with probability 1/2, and otherwise in the second. Two successive epochs show each sample both ways, where independent coins show half of
 /// the samples twice the same way.
 ///
 /// # Source

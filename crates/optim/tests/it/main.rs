@@ -95,6 +95,20 @@ fn parameters_of_other_types_are_updated_by_burns_operations() {
     assert_eq!(ours.to_data(), burns.to_data());
 }
 
+#[test]
+fn numbers_out_of_range_are_refused_by_name() {
+    for (name, run) in [
+        ("beta_1", (|| AdamW::new().with_betas([1.0, 0.9])) as fn() -> AdamW),
+        ("beta_2", || AdamW::new().with_betas([0.9, f32::NAN])),
+        ("epsilon", || AdamW::new().with_epsilon(0.0)),
+        ("weight_decay", || AdamW::new().with_weight_decay(-0.1)),
+    ] {
+        let panic = std::panic::catch_unwind(run).expect_err(name);
+        let text = panic.downcast_ref::<&str>().expect("a text");
+        assert!(text.starts_with(&format!("`{name}` must be")), "{text}");
+    }
+}
+
 /// One parameter.
 #[derive(Module, Debug)]
 struct Net {

@@ -100,11 +100,12 @@ impl Profile {
             let place = at_line(&layer.place, &layer.text, &key);
             match keys().find(|known| known.name() == key) {
                 Some(known) if known.is_performance() => {}
-                Some(_) => {
+                // Not a key of the registry: files inherit, profiles do not.
+                known if known.is_some() || key == "inherit" => {
                     let allowed = allowed.join("`, `");
                     return Err(ConfigError::NotForProfile { place, key, allowed });
                 }
-                None => return Err(unknown_key(place, &key, &mut allowed)),
+                _ => return Err(unknown_key(place, &key, &mut allowed)),
             }
         }
         Ok(())

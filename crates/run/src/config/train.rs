@@ -78,9 +78,9 @@ const OPTIMIZER: Key<OptimizerConfig> =
             ),
             ("momentum", "0.9", "`sgd`: at least 0 and below 1"),
             (
-                "norm_shift_factor",
+                "norm_bias_factor",
                 "1",
-                "`sgd`: what the learning rate of the shifts of normalizations is multiplied by, without their weight decay; above 0",
+                "`sgd`: multiplies the learning rate of the biases (β) of normalization layers; their weight decay stays the same; above 0",
             ),
         ])
         .edit(Edit::Reported);
@@ -134,15 +134,15 @@ const EMA_DECAY: Key<f64> = Key::new(
 .check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay));
 const LOOKAHEAD: Key<Lookahead> = Key::new(
     "train.lookahead",
-    "slow weights, to which the model returns at intervals and after the last update",
+    "an average of the weights (slow weights), to which the model is set at intervals and after the last update",
 )
 .with(&[
-    ("every", "5", "updates between two returns, at least 1"),
-    ("decay", "0.5", "the share of the slow weights at the last update, at least 0 and below 1"),
+    ("every", "5", "updates between two synchronizations of model and slow weights, at least 1"),
+    ("decay", "0.5", "the weight of the slow weights in a synchronization after the last update, at least 0 and below 1"),
     (
         "power",
         "0",
-        "the share before is `decay` times this power of the fraction of updates made; 0: constant",
+        "the weight is `decay · t^power`, where t is the fraction of updates made; 0: constant",
     ),
 ])
 .edit(Edit::Reported);

@@ -1,4 +1,4 @@
-//! The model of a run before the run has a folder.
+//! The new model of a run, checked against the memory of the machine and the plan.
 
 use burn::module::Module;
 use burn::tensor::Device;

@@ -44,7 +44,7 @@ pub trait TestOutputs {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestBatch {
     /// Every number of the input.
-    pub inputs: Vec<f32>,
+    pub inputs: Vec<f64>,
     /// Every number of the output.
     pub outputs: Vec<f32>,
     /// The shapes of the tensors of the output.
@@ -58,7 +58,7 @@ impl<M, T: Task<M>> TestOutputs for EvaluationPass<'_, M, T> {
         let batch = EvaluationPass::next_batch(self);
         let batch = batch.map_err(|cause| RunError::Stream { split: "test", cause })?;
         Ok(batch.map(|batch| TestBatch {
-            inputs: batch.input.to_floats(),
+            inputs: batch.input.to_numbers(),
             shapes: batch.output.shapes(),
             outputs: batch.output.to_floats(),
             samples: batch.samples,

@@ -74,7 +74,7 @@ pub struct Beginning<'a> {
 /// # Example
 /// ```
 /// use updraft_run::{Beginning, Observer, RunError};
-/// use updraft_trainer::{Freeze, Control, Event};
+/// use updraft_trainer::{Control, Event};
 ///
 /// /// Counts updates and never stops the run.
 /// struct Count(u64);

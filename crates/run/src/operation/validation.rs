@@ -94,6 +94,9 @@ impl Validation {
 
 /// Returns an error for batches that cannot be compared.
 fn refuse_other(expected: &TestBatch, found: &TestBatch, at: usize) -> Result<(), RunError> {
+    if expected.samples != found.samples {
+        return Err(not_comparable(at, "one of them has fewer test samples"));
+    }
     if expected.shapes != found.shapes {
         let difference = format!(
             "the outputs of one have the shapes {:?}, those of the other {:?}",
@@ -101,7 +104,7 @@ fn refuse_other(expected: &TestBatch, found: &TestBatch, at: usize) -> Result<()
         );
         return Err(not_comparable(at, &difference));
     }
-    if expected.samples != found.samples || expected.inputs != found.inputs {
+    if expected.inputs != found.inputs {
         return Err(not_comparable(at, "the inputs of the models differ"));
     }
     Ok(())
@@ -167,7 +170,7 @@ mod tests {
         }
     }
 
-    fn batch(inputs: &[f32], outputs: &[f32], shape: &[usize]) -> TestBatch {
+    fn batch(inputs: &[f64], outputs: &[f32], shape: &[usize]) -> TestBatch {
         let (inputs, outputs) = (inputs.to_vec(), outputs.to_vec());
         TestBatch { inputs, outputs, shapes: vec![shape.to_vec()], samples: shape[0] }
     }
@@ -217,6 +220,7 @@ mod tests {
         let first = batch(&[1.0], &[3.0, 4.0], &[1, 2]);
         for (other, words) in [
             (vec![batch(&[2.0], &[3.0, 4.0], &[1, 2])], "from test sample 0 on"),
+            (vec![batch(&[1.0], &[3.0, 4.0, 5.0, 6.0], &[2, 2])], "fewer test samples"),
             (vec![batch(&[1.0], &[3.0], &[1, 1])], "[[1, 2]], those of the other [[1, 1]]"),
             (vec![first.clone(), first.clone()], "fewer test samples"),
         ] {

@@ -40,8 +40,9 @@ pub trait Workload {
     /// A model with fresh parameters, drawn from the device's random state.
     fn init(&self, device: &Device) -> Self::Model;
 
-    /// Sets what a new model computes from the training data instead of drawing it at random, such
-    /// as a whitening; nothing by default. A model that is loaded afterwards is not prepared.
+    /// Sets the parameters of a new model that are computed from the training data, such as the
+    /// filters of a whitening convolution; none by default. A model whose parameters are loaded
+    /// afterwards is not prepared.
     ///
     /// # Errors
     /// [`RunError::Data`] or [`RunError::Stream`] for data that cannot be delivered.

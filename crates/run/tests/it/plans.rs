@@ -56,7 +56,7 @@ fn a_plan_of_images_survives_being_written_then_read() {
         "[model]\nkind = \"whitened\"\nwidths = [4, 6, 6]\nnorm_momentum = 0.3\n\
          head_scale = 0.5\nwhitening_epsilon = 0.01",
         "[augment]\nalternating_flip = true\n[train]\nlookahead = { every = 3 }\n\
-         optimizer = { kind = \"sgd\", norm_shift_factor = 8.0 }\n\
+         optimizer = { kind = \"sgd\", norm_bias_factor = 8.0 }\n\
          schedule = { kind = \"triangular\" }\n\
          freeze = [{ parameters = \"color_stem\", after_epochs = 0 }]",
         "[model]\nintegration_points = [\"early\", \"late\"]\nbrightness = \"bt601\"\ndepth = \"medium\"",

@@ -106,7 +106,7 @@ fn a_profile_with_other_keys_than_those_of_performance_is_refused() {
             "[train]\nworker = 1\n",
             "own.toml:2: unknown key `train.worker`; known here are `data.cache`",
         ),
-        ("inherit = \"a.toml\"\n", "own.toml:1: unknown key `inherit`"),
+        ("inherit = \"a.toml\"\n", "own.toml:1: `inherit` changes more"),
         ("[train\n", "own.toml:1: "),
         ("[train]\nworkers = -1\n", "own.toml:2: `train.workers` is -1; it must be"),
     ] {

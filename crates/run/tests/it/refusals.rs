@@ -92,8 +92,8 @@ fn a_value_out_of_range_of_images_is_named_with_its_key_and_line() {
         ("[train]\nlookahead = { every = 0 }", "train.lookahead.every"),
         ("[train]\nfreeze = [{ parameters = \"color_stem\" }]", "train.freeze"),
         (
-            "[train]\noptimizer = { kind = \"sgd\", norm_shift_factor = 0.0 }",
-            "train.optimizer.norm_shift_factor",
+            "[train]\noptimizer = { kind = \"sgd\", norm_bias_factor = 0.0 }",
+            "train.optimizer.norm_bias_factor",
         ),
         ("[model]\nstem_stride = 3", "model.stem_stride"),
         ("[model]\ndropout = 1.0", "model.dropout"),

@@ -15,7 +15,7 @@ const RECIPE: &str = "data = { height = 16, width = 16, train_images = 96, test_
     augment = { alternating_flip = true, translate = 2 }\n\
     [train]\nepochs = 2\nbatch = 24\nlabel_smoothing = 0.2\nlearning_rate = 0.5\n\
     schedule = { kind = \"triangular\", warmup = 0.23, start = 0.2, floor = 0.07 }\n\
-    optimizer = { kind = \"sgd\", momentum = 0.85, weight_decay = 0.0013, norm_shift_factor = 64 }\n\
+    optimizer = { kind = \"sgd\", momentum = 0.85, weight_decay = 0.0013, norm_bias_factor = 64 }\n\
     lookahead = { every = 2, decay = 0.77, power = 3 }\n\
     freeze = [{ parameters = \"whitening.bias\", after_epochs = 1 }]\n";
 

@@ -1,5 +1,8 @@
 //! Work on several threads, divided so that the division changes no result.
 
+#[cfg(feature = "rayon")]
+mod shares;
+
 /// Work in pieces, each done by one thread.
 pub trait Pieces: Send + Sized {
     /// The type of a piece.
@@ -166,9 +169,10 @@ impl<P: Pieces> Pieces for Together<P> {
 
 /// Runs `work` on every piece, with its index, and with the state of the thread that runs it.
 ///
-/// Every thread begins with a range of neighboring pieces, the same in every call, so that what a
-/// thread wrote is in its cache when it reads it in the next call. A thread that has none left takes
-/// over half of what another has left: a thread that wakes up late delays no other.
+/// Every thread begins with a range of neighboring pieces. That of the calling thread is the same in
+/// every call, so that what it wrote is in its cache when it reads it in the next call. A thread
+/// that has none left takes over half of what another has left: a thread that wakes up late delays
+/// no other.
 ///
 /// The work on a piece must not depend on the pieces beside it or on what the state has seen before;
 /// then the number of threads changes no result. The calling thread works too; without the feature
@@ -211,9 +215,6 @@ pub fn over<P: Pieces, S: Send>(
     run(0, pieces, own);
 }
 
-#[cfg(feature = "rayon")]
-mod shares;
-
 /// The number of threads that are used for a requested number.
 #[must_use]
 pub fn threads(asked: usize) -> usize {
@@ -224,10 +225,10 @@ pub fn threads(asked: usize) -> usize {
 
 /// Starts rayon's global pool with the calling thread as one of its threads, usually that of `main`.
 ///
-/// Otherwise rayon starts a pool beside the calling thread at its first use: one thread more than
-/// the machine has processors takes turns with the others, and training steps take up to a third
-/// longer. A pool of a single thread is started beside the calling thread even here, since other
-/// threads must find one that takes their work while the calling thread waits.
+/// Otherwise rayon starts a pool beside the calling thread at its first use: there is one thread more
+/// than the machine has processors, and training steps take longer. A pool of a single thread is
+/// started beside the calling thread even here: other threads need one that does their work while
+/// the calling thread waits.
 ///
 /// Does nothing if the pool is started already, and without the feature `rayon`.
 ///

@@ -1,4 +1,4 @@
-//! What every thread has left to do, so that one that is done helps another.
+//! The pieces that each thread has left, which threads without any take over.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,11 +7,14 @@ use super::Pieces;
 /// Neighboring pieces, at least one, and the index of the first.
 type Range<P> = (usize, P);
 
-/// The pieces that no thread has begun: a range a thread, `None` where nothing is left.
+/// The pieces that no thread has begun: a range for each thread, `None` where nothing is left.
 ///
-/// This is affinity scheduling (Markatos 1994, IEEE Transactions on Parallel and Distributed Systems 5,
-/// 379): a thread takes half of its own range
-/// at a time, then half of another's.
+/// A thread takes half of its own range at a time, then half of that of the next thread that has
+/// pieces.
+///
+/// # Source
+/// Affinity scheduling of Markatos and Le Blanc 1994, IEEE Transactions on Parallel and Distributed
+/// Systems 5, 379, with other shares and another choice of the thread to take from.
 pub(super) struct Shares<P>(Vec<Mutex<Option<Range<P>>>>);
 
 impl<P: Pieces> Shares<P> {
@@ -32,12 +35,25 @@ impl<P: Pieces> Shares<P> {
 
     /// The next pieces of a thread, of its own or of another's; `None` if all are begun.
     pub(super) fn next(&self, thread: usize) -> Option<Range<P>> {
-        let own = self.share(thread).take();
-        let (first, pieces) = own.or_else(|| self.of_another(thread))?;
+        if let Some(own) = Self::first_half(&mut self.share(thread)) {
+            return Some(own);
+        }
+        // Not under the own lock: two threads that take from each other would wait forever.
+        let mut taken = self.of_another(thread);
+        let now = Self::first_half(&mut taken);
+        if taken.is_some() {
+            *self.share(thread) = taken;
+        }
+        now
+    }
+
+    /// Takes the first half of a range, at least one piece.
+    fn first_half(range: &mut Option<Range<P>>) -> Option<Range<P>> {
+        let (first, pieces) = range.take()?;
         let now = pieces.count().div_ceil(2);
         let (pieces, later) = pieces.split(now);
         if later.count() > 0 {
-            *self.share(thread) = Some((first + now, later));
+            *range = Some((first + now, later));
         }
         Some((first, pieces))
     }

@@ -178,7 +178,7 @@ fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
     let (_, path) = checkpoint(folder.path());
-    let other = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0, norm_shift_factor: 1.0 };
+    let other = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0, norm_bias_factor: 1.0 };
     let error = load_checkpoint(&path, Classifier::new(&device), other.init()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, CheckpointError::OptimizerState { .. }), "{message}");
@@ -361,7 +361,7 @@ fn an_optimizer_without_state_is_resumed() {
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
     let plain =
-        || OptimizerConfig::Sgd { momentum: 0.0, weight_decay: 0.0, norm_shift_factor: 1.0 }.init();
+        || OptimizerConfig::Sgd { momentum: 0.0, weight_decay: 0.0, norm_bias_factor: 1.0 }.init();
     let data = loader(1);
     let data = RunData { train: &data, test: None };
     let path = Run::new(Classifier::new(&device), plain())

@@ -43,7 +43,7 @@ fn frozen_parameters_keep_their_bits_and_the_others_are_trained() {
 fn faster_shifts_and_slow_weights_resume_to_the_same_bits() {
     let _alone = alone();
     let device = Device::flex().autodiff();
-    let sgd = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.01, norm_shift_factor: 8.0 };
+    let sgd = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.01, norm_bias_factor: 8.0 };
     let fresh = || Run::new(Classifier::new(&device), sgd.init());
     let settings = |folder: &std::path::Path| RunSettings {
         lookahead: Some(Lookahead { every: 3, decay: 0.8, power: 1.0 }),

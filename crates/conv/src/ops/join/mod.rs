@@ -11,9 +11,9 @@ const LEAST: usize = 64;
 
 /// The channels of `a` followed by those of `b`: `Tensor::cat(vec![a, b], 1)`.
 ///
-/// On flex, for at least 64 numbers in a channel, the numbers are copied by several threads into memory that earlier operations left, and
-/// the memory of `a` and `b` is left to later ones, in f32; every other dtype and every other
-/// backend use burn's own operation, with the same result.
+/// On flex, in f32, and for at least 64 numbers of a sample in a channel, several threads copy into
+/// buffers of earlier operations, and later operations reuse those of `a` and `b`. Everything else
+/// uses burn's own operation, with the same result.
 ///
 /// # Shapes
 /// - `a`: `[batch, channels of a, …]`

@@ -36,7 +36,8 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     /// The logits from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<2>;
 
-    /// Sets what a new network computes from training images, without augmentation.
+    /// Sets the parameters of a new network that are computed from training images, without
+    /// augmentation, such as the filters of a whitening convolution.
     fn fit(
         self,
         images: &mut dyn Iterator<Item = Result<ImageBatch, DataError>>,
@@ -197,7 +198,7 @@ impl Classifier for SeparableNet {
 impl Classifier for WhitenedNet {
     const KIND: &'static str = "whitened";
 
-    // The number of the paper (arXiv:2404.00498, section 3.1): 4.8 million patches of 12 numbers.
+    // The number of the paper (arXiv:2404.00498, section 3.2): 4.8 million patches of 12 numbers.
     const FITTED_IMAGES: usize = 5000;
 
     type Flow = Tensor<4>;
@@ -230,6 +231,9 @@ impl Classifier for WhitenedNet {
         for batch in images {
             let batch = batch?;
             moments.add(batch.planes(), batch.shape());
+        }
+        if moments.patches() == 0 {
+            return Err(DataError::Empty);
         }
         Ok(self.with_whitening(&moments))
     }

@@ -19,7 +19,7 @@ use crate::error::RunError;
 const KIND: Key<ModelKind> =
     Key::new(
     "model.kind",
-    "or `single-pathway`: the same blocks without the brightness, as wide as its multiply-adds allow; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images",
+    "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images",
 )
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
@@ -41,8 +41,8 @@ const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the cl
     .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 const WIDTHS: Key<[usize; 3]> = Key::new("model.widths", "whitened only: width of each stage")
     .default("[64, 256, 256]")
-    .check("three widths of 1 to 4096", |widths| {
-        widths.iter().all(|width| (1..=4096).contains(width))
+    .check("three widths of 1 to 8192", |widths| {
+        widths.iter().all(|width| (1..=8192).contains(width))
     });
 const NORM_MOMENTUM: Key<f64> = Key::new(
     "model.norm_momentum",

@@ -72,6 +72,13 @@ impl<const D: usize> Tensors for ImageTarget<D> {
         }
     }
 
+    fn to_numbers(&self) -> Vec<f64> {
+        match self {
+            Self::Masks(labels) => labels.to_numbers(),
+            Self::Image(image) => image.to_numbers(),
+        }
+    }
+
     fn shapes(&self) -> Vec<Vec<usize>> {
         match self {
             Self::Masks(labels) => labels.shapes(),

@@ -95,6 +95,14 @@ impl Tensors for TableTargets {
         numbers.flat_map(|data| data.iter::<f32>().collect::<Vec<_>>()).collect()
     }
 
+    fn to_numbers(&self) -> Vec<f64> {
+        let values = self.targets.iter().map(|target| match &target.values {
+            ValueTensor::Numbers(numbers) => numbers.to_numbers(),
+            ValueTensor::Classes(classes) => classes.to_numbers(),
+        });
+        values.flatten().collect()
+    }
+
     fn shapes(&self) -> Vec<Vec<usize>> {
         let numbers = self.targets.iter().filter_map(|target| match &target.values {
             ValueTensor::Numbers(numbers) => Some(numbers.dims().to_vec()),

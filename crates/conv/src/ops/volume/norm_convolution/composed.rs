@@ -96,8 +96,10 @@ pub(in crate::ops::volume) fn convolution_normalized<B: VolumeBackend + ConvBack
     (y, [mean, variance])
 }
 
-/// The convolution of the channels of two tensors; their memory is freed at once, since a backward
-/// pass that is still to come has its peak later.
+/// The convolution of the channels of two tensors.
+///
+/// burn's own concatenation, whose memory is freed afterwards: memory that is kept for reuse would
+/// add to the peak of the backward pass.
 pub(in crate::ops::volume) fn joined_convolution<B: VolumeBackend + ConvBackend>(
     [a, b, w]: [FloatTensor<B>; 3],
     spec: AnyConv,
