@@ -19,6 +19,7 @@ use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::sliding::Sliding;
 use crate::problem::train_step::TrainStep;
+use crate::problem::transformer::{Part, Transformer};
 use crate::problem::unet::UNetPass;
 use crate::problem::volume_layer::{LayerKind, VolumeLayer};
 use crate::problem::{Pass, Problem};
@@ -59,6 +60,14 @@ const CONVOLUTIONS: [(Conv2d, &str); 11] = [
     (convolution(128, [32, 32], 16, [3, 1, 1]), "32 channels at half the size of CIFAR-10"),
     (convolution(8, [64, 64], 56, [3, 1, 1]), "64 channels of a larger network"),
     (convolution(8, [64, 64], 56, [3, 1, 64]), "the same, depthwise"),
+];
+
+/// What of a transformer's block is computed, and for how many tokens.
+const TRANSFORMERS: [(Part, usize, &str); 4] = [
+    (Part::Attention, 512, "self-attention of 6 heads, without projections"),
+    (Part::Attention, 2048, "the same, of a sequence whose pairs exceed the cache"),
+    (Part::Block, 512, "a block of a transformer with 384 numbers a token"),
+    (Part::Block, 2048, "the same of a longer sequence"),
 ];
 
 /// Batch, channels and side of a batch norm.
@@ -206,6 +215,12 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::Optimizer(OptimizerStep { network: wide }),
         "AdamW over parameters that exceed the cache",
     );
+    for pass in [Pass::Forward, Pass::Training] {
+        for (part, tokens, about) in TRANSFORMERS {
+            let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass };
+            add(Problem::Transformer(block), about);
+        }
+    }
     for (from, to, about) in
         [(32, 32, "a CIFAR-10 image"), (640, 224, "a photograph, shrunk for a network")]
     {

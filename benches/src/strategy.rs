@@ -115,6 +115,9 @@ pub(crate) const EXPANDED_CONV: &str = "pytorch-conv";
 const KAN_CONV_PEERS: [&str; 5] =
     ["pytorch", "pytorch-compiled", "pytorch-unfold", "pytorch-loop", EXPANDED_CONV];
 
+/// Peers for transformers: with explicit weights, with PyTorch's fused attention, and that compiled.
+const TRANSFORMER_PEERS: [&str; 3] = ["pytorch", "pytorch-fused", "pytorch-compiled"];
+
 /// Peers for KAN layers; two of them compute common alternatives.
 const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
 
@@ -186,7 +189,7 @@ pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) ->
 
 /// Whether we have an operation on burn's tensors for a problem, and no kernels on slices for it.
 fn is_ours_on_tensors(problem: &Problem) -> bool {
-    matches!(problem, Problem::VolumeLayer(_) | Problem::Optimizer(_))
+    matches!(problem, Problem::VolumeLayer(_) | Problem::Optimizer(_) | Problem::Transformer(_))
 }
 
 /// The instruction sets that our kernels compute a problem with as it is on this CPU, fastest first.
@@ -253,6 +256,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
+        Problem::Transformer(_) => TRANSFORMER_PEERS.map(|id| of(id, "transformer.py")).to_vec(),
         Problem::Optimizer(_) => vec![python("pytorch"), candle()],
         Problem::Int8Product(product) => {
             let runtime = of("onnxruntime", "onnx_runtime.py");

@@ -14,7 +14,7 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
 /// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices and of the
 /// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 18] = [
+const BUILDS: [Cargo<'_>; 19] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -23,6 +23,7 @@ const BUILDS: [Cargo<'_>; 18] = [
     Cargo::new("check -p updraft-device --no-default-features --quiet"),
     Cargo::new("check -p updraft-precision --no-default-features --quiet"),
     Cargo::new("check -p updraft-optim --no-default-features --quiet"),
+    Cargo::new("check -p updraft-transformer --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --features burn-dataloader --tests --quiet"),
     Cargo::new("check -p updraft-distributed --no-default-features --quiet"),

@@ -20,6 +20,7 @@ pub(crate) mod read_table;
 pub(crate) mod repeated;
 pub(crate) mod sliding;
 pub(crate) mod train_step;
+pub(crate) mod transformer;
 pub(crate) mod unet;
 pub(crate) mod volume_layer;
 
@@ -56,6 +57,7 @@ pub(crate) enum Problem {
     UNet(unet::UNetPass),
     Sliding(sliding::Sliding),
     DualAutoencoder(dual_autoencoder::DualAutoencoderPass),
+    Transformer(transformer::Transformer),
 }
 
 impl Problem {
@@ -81,6 +83,7 @@ impl Problem {
             Self::UNet(task) => task,
             Self::Sliding(task) => task,
             Self::DualAutoencoder(task) => task,
+            Self::Transformer(task) => task,
         }
     }
 }

@@ -7,6 +7,7 @@ mod isa;
 mod peak;
 mod prefetch;
 mod threads;
+mod uninitialized;
 mod vector;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
@@ -20,6 +21,7 @@ pub use isa::Isa;
 pub use peak::RegisterPeak;
 pub use prefetch::prefetch;
 pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, start_pool, threads};
+pub use uninitialized::{Uninitialized, fill_in_pieces};
 #[cfg(target_arch = "aarch64")]
 pub use vector::Neon;
 #[cfg(target_arch = "x86_64")]

@@ -4,12 +4,13 @@ use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
 /// The library crates, which the application crates may all import.
-const LIBRARIES: [&str; 13] = [
+const LIBRARIES: [&str; 14] = [
     "distributed",
     "simd",
     "optim",
     "conv",
     "kan",
+    "transformer",
     "device",
     "precision",
     "data",
@@ -23,7 +24,7 @@ const LIBRARIES: [&str; 13] = [
 /// The table of docs/architecture.md: a missing pair is a forbidden dependency, and a missing crate
 /// is an error. The names in the second list are allowed, and [`LIBRARIES`] if the third column is
 /// true.
-const MAY_IMPORT: [(&str, &[&str], bool); 19] = [
+const MAY_IMPORT: [(&str, &[&str], bool); 20] = [
     ("device", &[], false),
     ("precision", &[], false),
     ("simd", &[], false),
@@ -32,9 +33,10 @@ const MAY_IMPORT: [(&str, &[&str], bool); 19] = [
     ("optim", &["simd"], false),
     ("conv", &["simd"], false),
     ("kan", &["simd"], false),
+    ("transformer", &["simd"], false),
     ("trainer", &["device", "precision", "optim", "data", "distributed"], false),
     ("integration", &["conv"], false),
-    ("models", &["conv", "kan"], false),
+    ("models", &["conv", "kan", "transformer"], false),
     ("quant", &["simd", "conv"], false),
     ("tune", &[], false),
     ("run", &[], true),

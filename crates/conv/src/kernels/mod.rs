@@ -11,7 +11,6 @@ mod image;
 mod join;
 mod norm;
 #[cfg(any(test, feature = "flex"))]
-mod output;
 mod packing;
 mod plan;
 mod pool;
@@ -60,7 +59,6 @@ pub(crate) use {
         GradientPass, GroupNormShape, GroupNormalization, StatisticsOf, apply_into,
         group_norm_gradient_into, group_norm_into, moments,
     },
-    output::{Uninitialized, fill_in_pieces},
     pool::{pool_gradient_into, pool_into},
     resize::{LinearResize, resize_gradient_into, resize_into},
 };

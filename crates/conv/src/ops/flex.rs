@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
-use updraft_simd::pool_threads;
+use updraft_simd::{Uninitialized, fill_in_pieces, pool_threads};
 
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
@@ -13,9 +13,9 @@ use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
     Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Joining, Normalization,
-    PIECE, Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, channel_sums,
-    fill_in_pieces, forward_into, input_gradient_into, moments, pool_gradient_into, pool_into,
-    term_gradient_into, weight_gradient, weighted_sum_into,
+    PIECE, Scratch, activate_gradient_into, activate_into, apply_into, channel_sums, forward_into,
+    input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
+    weight_gradient, weighted_sum_into,
 };
 
 thread_local! {

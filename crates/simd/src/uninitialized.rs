@@ -4,14 +4,15 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use updraft_simd::Pieces;
+use crate::Pieces;
 
 /// A vector in pieces of one length, whose contents are unspecified when a thread receives them.
 ///
 /// In new memory they are zeros. Writing zeros piece by piece, just before the result, costs a
 /// pass over the cache; writing them for the whole vector first costs a pass over the
 /// memory, on one thread.
-pub(crate) struct Uninitialized<'a> {
+#[derive(Debug)]
+pub struct Uninitialized<'a> {
     numbers: &'a mut [MaybeUninit<f32>],
     piece: usize,
     /// How many numbers of the whole vector have been handed out; `None` if all are initialised.
@@ -52,7 +53,7 @@ impl<'a> Pieces for Uninitialized<'a> {
 ///
 /// # Panics
 /// If the memory is new and a piece was not visited.
-pub(crate) fn fill_in_pieces(
+pub fn fill_in_pieces(
     memory: Vec<f32>,
     len: usize,
     piece: usize,
@@ -82,7 +83,7 @@ pub(crate) fn fill_in_pieces(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use updraft_simd::over;
+    use crate::over;
 
     #[test]
     fn every_piece_becomes_what_is_written_in_new_memory_and_in_old() {

@@ -1,0 +1,20 @@
+//! Kernels on slices; nothing in here knows burn.
+
+mod attention;
+mod exponential;
+mod gelu;
+mod layer_norm;
+mod linear;
+mod panels;
+mod product;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use attention::{Attention, AttentionScratch, Heads};
+pub(crate) use gelu::{bias_gelu, bias_gelu_gradient};
+pub(crate) use layer_norm::{LayerNormInput, layer_norm, layer_norm_gradient};
+pub(crate) use linear::{Factor, LinearScratch, MatrixProduct, column_sums};
+
+/// Rows of a piece: sums of a gradient are added piece by piece, so that their order does not depend
+/// on the number of threads.
+pub(crate) const PIECE_ROWS: usize = 32;

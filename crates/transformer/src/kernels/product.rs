@@ -1,0 +1,186 @@
+//! Products of small matrices: tiles of registers over packed panels.
+#![expect(unsafe_code, reason = "operands are read through pointers, checked once for a product")]
+
+use updraft_simd::Simd;
+
+use super::panels::{padded, width};
+
+/// Rows of the tallest tile.
+pub(super) const fn tile_rows<S: Simd>() -> usize {
+    if S::LANES == 16 { 12 } else { 6 }
+}
+
+/// The left factor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left<'a> {
+    numbers: &'a [f32],
+    /// Numbers from row to row of a tile, and from one `k` to the next.
+    pitch: [usize; 2],
+    /// Rows of a tile, and numbers from tile to tile.
+    tile: [usize; 2],
+}
+
+impl<'a> Left<'a> {
+    /// `a[row·pitch[0] + k·pitch[1]]`.
+    pub(super) const fn new(numbers: &'a [f32], pitch: [usize; 2]) -> Self {
+        Self { numbers, pitch, tile: [usize::MAX, 0] }
+    }
+
+    /// Tiles of [`tile_rows`] rows, packed as panels of that width: a tile is read from front to back.
+    pub(super) const fn tiles<S: Simd>(numbers: &'a [f32], depth: usize) -> Self {
+        let rows = tile_rows::<S>();
+        Self { numbers, pitch: [1, rows], tile: [rows, depth * rows] }
+    }
+
+    /// Where a row begins.
+    #[inline(always)]
+    const fn row(&self, row: usize) -> usize {
+        let [rows, pitch] = self.tile;
+        row / rows * pitch + row % rows * self.pitch[0]
+    }
+}
+
+/// The right factor, packed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Right<'a> {
+    /// From the first `k` of the first panel.
+    pub(super) panels: &'a [f32],
+    /// Numbers from panel to panel, and from one `k` to the next.
+    pub(super) pitch: [usize; 2],
+}
+
+/// Whether a product replaces what its result holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Into {
+    /// It does.
+    Replaced,
+    /// It is added.
+    Sum,
+}
+
+/// Steps of `k` between two accesses to the result: a panel of as many stays in the nearest cache.
+const DEPTH: usize = 512;
+
+/// `c = a·b` or `c += a·b`, of `[rows, depth, columns]`; the rows of `c` lie `c_pitch` apart and have
+/// room for whole panels.
+///
+/// # Panics
+/// If a factor or the result is too short.
+#[inline(always)]
+pub(super) fn multiply<S: Simd>(
+    simd: S,
+    [rows, depth, columns]: [usize; 3],
+    left: Left<'_>,
+    right: Right<'_>,
+    c: &mut [f32],
+    c_pitch: usize,
+    into: Into,
+) {
+    let width = width::<S>();
+    let panels = columns.div_ceil(width);
+    if rows == 0 || panels == 0 {
+        return;
+    }
+    assert!(depth > 0, "a product has terms");
+    let last = left.row(rows - 1) + (depth - 1) * left.pitch[1];
+    assert!(last < left.numbers.len(), "the left factor is too short");
+    let last = (panels - 1) * right.pitch[0] + (depth - 1) * right.pitch[1] + width;
+    assert!(last <= right.panels.len(), "panels are missing");
+    assert!((rows - 1) * c_pitch + padded::<S>(columns) <= c.len(), "the result is too short");
+    for first in (0..depth).step_by(DEPTH) {
+        let steps = DEPTH.min(depth - first);
+        let adds = first > 0 || into == Into::Sum;
+        for panel in 0..panels {
+            // SAFETY: the panel lies in the factor, as asserted.
+            let b = unsafe {
+                right.panels.as_ptr().add(panel * right.pitch[0] + first * right.pitch[1])
+            };
+            let mut row = 0;
+            while row < rows {
+                // SAFETY: the row lies in the factor, as asserted.
+                let a = unsafe { left.numbers.as_ptr().add(left.row(row) + first * left.pitch[1]) };
+                // SAFETY: the row lies in the result, as asserted.
+                let to = unsafe { c.as_mut_ptr().add(row * c_pitch + panel * width) };
+                let pitch = [left.pitch[0], left.pitch[1], right.pitch[1]];
+                let tile = Tile { steps, a, b, pitch, to, to_pitch: c_pitch, adds };
+                row += tile.tallest(simd, (rows - row).min(left.tile[0] - row % left.tile[0]));
+            }
+        }
+    }
+}
+
+/// Some rows of a panel's product.
+#[derive(Clone, Copy)]
+struct Tile {
+    steps: usize,
+    a: *const f32,
+    b: *const f32,
+    /// Of the left factor from row to row and from one `k` to the next, and of the right one.
+    pitch: [usize; 3],
+    to: *mut f32,
+    to_pitch: usize,
+    adds: bool,
+}
+
+impl Tile {
+    /// Computes as many rows as there are registers for, at most `rows`, and returns how many.
+    #[inline(always)]
+    fn tallest<S: Simd>(self, simd: S, rows: usize) -> usize {
+        // Sixteen rows are two tiles of eight: tiles of four would wait for their sums.
+        if S::LANES == 16 && (rows == 12 || rows >= 20) {
+            self.rows::<S, 12>(simd)
+        } else if S::LANES == 16 && rows >= 8 {
+            self.rows::<S, 8>(simd)
+        } else if rows >= 6 {
+            self.rows::<S, 6>(simd)
+        } else if rows >= 4 {
+            self.rows::<S, 4>(simd)
+        } else {
+            self.rows::<S, 1>(simd)
+        }
+    }
+
+    #[inline(always)]
+    fn rows<S: Simd, const R: usize>(self, simd: S) -> usize {
+        let mut sums = [[simd.zero(); 2]; R];
+        if self.adds {
+            for (row, sums) in sums.iter_mut().enumerate() {
+                for (half, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: `multiply` asserts that the result has these rows and whole panels.
+                    *sum = unsafe { simd.load(self.at(row, half * S::LANES)) };
+                }
+            }
+        }
+        for k in 0..self.steps {
+            let ahead = self.b.wrapping_add((k + 16) * self.pitch[2]);
+            simd.prefetch(ahead);
+            simd.prefetch(ahead.wrapping_add(16));
+            let b = self.b.wrapping_add(k * self.pitch[2]);
+            // SAFETY: `multiply` asserts that the panel has as many steps.
+            let b0 = unsafe { simd.load(b) };
+            // SAFETY: `multiply` asserts that the panel has as many steps.
+            let b1 = unsafe { simd.load(b.wrapping_add(S::LANES)) };
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = self.a.wrapping_add(row * self.pitch[0] + k * self.pitch[1]);
+                // SAFETY: `multiply` asserts that the factor has these rows and steps.
+                let a = unsafe { *a };
+                let a = simd.splat(a);
+                sums[0] = simd.multiply_add(sums[0], a, b0);
+                sums[1] = simd.multiply_add(sums[1], a, b1);
+            }
+        }
+        for (row, sums) in sums.into_iter().enumerate() {
+            for (half, sum) in sums.into_iter().enumerate() {
+                // SAFETY: `multiply` asserts that the result has these rows and whole panels.
+                unsafe { simd.store(self.at(row, half * S::LANES), sum) };
+            }
+        }
+        R
+    }
+
+    /// A place in the result.
+    #[inline(always)]
+    fn at(self, row: usize, column: usize) -> *mut f32 {
+        self.to.wrapping_add(row * self.to_pitch + column)
+    }
+}

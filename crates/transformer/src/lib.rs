@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+#[cfg_attr(not(feature = "flex"), allow(dead_code, reason = "only flex uses the kernels"))]
+mod kernels;
+mod ops;
+
+// Operations on burn's tensors.
+pub use ops::{attention, bias_gelu, layer_norm, linear, self_attention};
+
+/// The same operations by burn's own, on any device.
+pub mod plain {
+    pub use crate::ops::plain::{attention, bias_gelu, layer_norm, linear, self_attention};
+}

@@ -1,0 +1,197 @@
+//! The kernels as differentiable operations on burn's tensors.
+
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod autodiff;
+#[cfg(feature = "flex")]
+mod extension;
+#[cfg(feature = "flex")]
+mod flex;
+pub(crate) mod plain;
+#[cfg(all(test, feature = "flex", feature = "autodiff"))]
+mod tests;
+
+use burn::tensor::Tensor;
+#[cfg(feature = "flex")]
+use burn::{
+    backend::{Dispatch, DispatchDevice},
+    tensor::{DType, Device},
+};
+
+#[cfg(feature = "flex")]
+use self::extension::TransformerBackend;
+
+/// Attention of several heads, `softmax(q·kᵀ/√d)·v` for the `d = embedding / heads` numbers of each.
+///
+/// On flex in f32 the matrix of all pairs of tokens is never stored: memory is proportional to the
+/// number of tokens, in the backward pass too. Elsewhere burn's operations compute the same.
+///
+/// # Shapes
+/// - `q`: `[batch, queries, embedding]`; head `i` has the numbers from `i · d` on
+/// - `k`, `v`: `[batch, keys, embedding]`
+/// - result: `[batch, queries, embedding]`
+///
+/// # Panics
+/// If the shapes do not match, `heads` is 0 or does not divide the embedding, or there are no keys.
+///
+/// # Source
+/// Vaswani and others 2017, arXiv:1706.03762, sections 3.2.1 and 3.2.2, without the projections.
+#[must_use]
+pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
+    let ([batch, queries, embedding], of_k, of_v) = (q.dims(), k.dims(), v.dims());
+    check_heads(embedding, heads);
+    assert!(
+        of_k == of_v && [of_k[0], of_k[2]] == [batch, embedding],
+        "attention of queries [{batch}, {queries}, {embedding}] to keys {of_k:?} and values {of_v:?}"
+    );
+    assert!(of_k[1] > 0, "attention needs at least one key");
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&q, &k, &v]) {
+        let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
+        return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, heads).0);
+    }
+    plain::attention(q, k, v, heads)
+}
+
+/// [`attention`] of a sequence to itself, from queries, keys and values side by side, as one linear
+/// layer computes them.
+///
+/// No part is copied out of the tensor, and its gradient is written as one.
+///
+/// # Shapes
+/// - `qkv`: `[batch, tokens, 3 · embedding]`: the queries of all heads, then the keys, then the values
+/// - result: `[batch, tokens, embedding]`
+///
+/// # Panics
+/// If the last axis is not divisible by three, `heads` is 0 or does not divide a third of it, or there
+/// are no tokens.
+#[must_use]
+pub fn self_attention(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
+    let [_, tokens, all] = qkv.dims();
+    assert!(all % 3 == 0, "{all} numbers of a token are not queries, keys and values");
+    check_heads(all / 3, heads);
+    assert!(tokens > 0, "attention needs at least one key");
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&qkv]) {
+        return Tensor::from_dispatch(Dispatch::self_attention(qkv.into_dispatch(), heads).0);
+    }
+    plain::self_attention(qkv, heads)
+}
+
+/// Normalization over the last axis, `(x − mean)/√(variance + ε)·γ + β`, by the biased variance.
+///
+/// # Shapes
+/// - `x`, result: `[…, numbers]`
+/// - `gamma`, `beta`: `[numbers]`
+///
+/// # Panics
+/// If the parameters have other shapes.
+///
+/// # Source
+/// Ba, Kiros, Hinton 2016, arXiv:1607.06450, equations 3 and 4.
+#[must_use]
+pub fn layer_norm<const D: usize>(
+    x: Tensor<D>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+) -> Tensor<D> {
+    let numbers = x.dims()[D - 1];
+    assert_eq!([gamma.dims(), beta.dims()], [[numbers]; 2], "parameters of a layer normalization");
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&x]) && all_run_kernels([&gamma, &beta]) && numbers > 0 {
+        let [gamma, beta] = [gamma, beta].map(Tensor::into_dispatch);
+        let y = Dispatch::norm_of_rows(x.into_dispatch(), gamma, beta, epsilon).0;
+        return Tensor::from_dispatch(y);
+    }
+    plain::layer_norm(x, gamma, beta, epsilon)
+}
+
+/// The Gaussian error linear unit of a sum with a bias, `z·Φ(z)` of `z = x + bias`, with the exact
+/// distribution function `Φ`.
+///
+/// # Shapes
+/// - `x`, result: `[…, numbers]`
+/// - `bias`: `[numbers]`
+///
+/// # Panics
+/// If the bias has another shape.
+///
+/// # Source
+/// Hendrycks, Gimpel 2016, arXiv:1606.08415, section 2.
+#[must_use]
+pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
+    let numbers = x.dims()[D - 1];
+    assert_eq!(bias.dims(), [numbers], "the bias of an activation");
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&x]) && all_run_kernels([&bias]) && numbers > 0 {
+        let y = Dispatch::bias_gelu(x.into_dispatch(), bias.into_dispatch());
+        return Tensor::from_dispatch(y);
+    }
+    plain::bias_gelu(x, bias)
+}
+
+/// A linear layer, `x·weight + bias`, with the weights as burn's `Linear` has them.
+///
+/// # Shapes
+/// - `x`: `[…, inputs]`
+/// - `weight`: `[inputs, outputs]`
+/// - `bias`: `[outputs]`
+/// - result: `[…, outputs]`
+///
+/// # Panics
+/// If the shapes do not match.
+#[must_use]
+pub fn linear<const D: usize>(
+    x: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    let ([inputs, outputs], of_x) = (weight.dims(), x.dims());
+    let of_bias = bias.as_ref().map_or([outputs], Tensor::dims);
+    assert!(
+        of_x[D - 1] == inputs && of_bias == [outputs],
+        "a linear layer of {inputs} inputs and {outputs} outputs takes no {of_x:?} with a bias of \
+         {of_bias:?}"
+    );
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&x])
+        && all_run_kernels([&weight])
+        && bias.as_ref().is_none_or(|bias| all_run_kernels([bias]))
+        && of_x.iter().product::<usize>() * outputs > 0
+    {
+        let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+        return Tensor::from_dispatch(match bias {
+            Some(bias) => Dispatch::linear_with_bias(x, weight, bias.into_dispatch()),
+            None => Dispatch::linear_without_bias(x, weight),
+        });
+    }
+    plain::linear(x, weight, bias)
+}
+
+fn check_heads(embedding: usize, heads: usize) {
+    assert!(
+        heads > 0 && embedding > 0 && embedding.is_multiple_of(heads),
+        "{heads} heads do not divide an embedding of {embedding} numbers"
+    );
+}
+
+#[cfg(feature = "flex")]
+fn all_run_kernels<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+    tensors.iter().all(|tensor| tensor.dtype() == DType::F32 && runs_kernels(&tensor.device()))
+}
+
+/// Whether our operations exist there: burn panics if an extension runs on a backend that it was not
+/// declared for.
+#[cfg(feature = "flex")]
+fn runs_kernels(device: &Device) -> bool {
+    fn listed(device: &DispatchDevice) -> bool {
+        match device {
+            DispatchDevice::Flex(_) => true,
+            #[cfg(feature = "autodiff")]
+            DispatchDevice::Autodiff(inner) => listed(inner),
+            #[allow(unreachable_patterns, reason = "burn's variants depend on its features")]
+            _ => false,
+        }
+    }
+    listed(device.as_dispatch())
+}
