@@ -11,6 +11,7 @@ mod int8_network;
 mod lock;
 mod operation;
 mod peak_memory;
+mod plain;
 mod record;
 mod task;
 mod trained;
@@ -41,9 +42,12 @@ pub use task::{
 // Operations on tasks.
 pub use operation::{
     AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, MetricPair, ModelForm,
-    Observer, OnExamples, TestBatch, TestOutputs, Trained, Training, Validation, VerifyInputs,
-    load,
+    Observer, OnExamples, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, Training,
+    Validation, VerifyInputs, load,
 };
+
+// Our kernels, or burn's operations.
+pub use plain::{make_plain_default, runs_kernels};
 
 // Run folders.
 pub use folder::RunFolder;

@@ -10,8 +10,10 @@ use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, LrRange, fin
 use super::evaluate::evaluate;
 use super::evaluate_int8::evaluate_int8;
 use super::examples::{refusal, rehearse};
+use super::initial::{initial_gradients, initial_outputs, initial_parameters};
 use super::kernels::{KernelChoice, kernels};
 use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
+use super::timing::{Timed, TimedWork, time_work};
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{CheckResult, VerifyInputs, verify};
 use crate::config::{Plan, RecomputePlan};
@@ -124,6 +126,48 @@ pub trait AnyWorkload {
         recompute: RecomputePlan,
         device: &Device,
     ) -> Result<BatchGradients, RunError>;
+
+    /// Trains or evaluates a new model and times so many steps; nothing is written.
+    ///
+    /// The batches of these steps are read once before, so that a cache has what it has in the
+    /// later epochs of a run. A step that is done only once an epoch, such as an evaluation, is not
+    /// part of it.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], [`RunError::Train`], and [`RunError::Unusable`] for data without a
+    /// whole batch.
+    fn time_work(
+        &self,
+        plan: &Plan,
+        work: TimedWork,
+        steps: usize,
+        device: &Device,
+    ) -> Result<Timed, RunError>;
+
+    /// As [`test_outputs`](Self::test_outputs), of the model with which a run of the plan begins.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], and those of `receive`.
+    fn initial_outputs(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError>;
+
+    /// The loss and the gradients of the model with which a run of the plan begins, for the first
+    /// training batch.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], [`RunError::Train`], and [`RunError::Unusable`] for data without a
+    /// whole batch.
+    fn initial_gradients(&self, plan: &Plan, device: &Device) -> Result<BatchGradients, RunError>;
+
+    /// Every number of the model with which a run of the plan begins, in f32.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`] or [`RunError::Data`] for a model that is computed from data.
+    fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError>;
 
     /// Runs a learning-rate range test on a fresh model; `None` if `search.poll` stopped it before
     /// the first update.
@@ -247,6 +291,33 @@ impl<W: Workload> AnyWorkload for W {
         device: &Device,
     ) -> Result<BatchGradients, RunError> {
         gradients(self, (plan, folder), recompute, device)
+    }
+
+    fn time_work(
+        &self,
+        plan: &Plan,
+        work: TimedWork,
+        steps: usize,
+        device: &Device,
+    ) -> Result<Timed, RunError> {
+        time_work(self, plan, (work, steps), device)
+    }
+
+    fn initial_outputs(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        initial_outputs(self, plan, device, receive)
+    }
+
+    fn initial_gradients(&self, plan: &Plan, device: &Device) -> Result<BatchGradients, RunError> {
+        initial_gradients(self, plan, device)
+    }
+
+    fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError> {
+        initial_parameters(self, plan, device)
     }
 
     fn find_learning_rate(
