@@ -225,3 +225,45 @@ fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
     fs::write(&plan, text.replace("epochs = 100000", "epochs = 2")).expect("written");
     succeed(dir.path(), &["eval", "elsewhere"]);
 }
+
+/// The processes that measure for the command of this name: its number.
+#[cfg(target_os = "linux")]
+fn measuring(name: &str) -> usize {
+    let folder = format!("updraft-performance-{name}/");
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let commands = processes.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());
+    commands.filter(|it| it.contains("measure-steps") && it.contains(&folder)).count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupted_comparison_of_options_ends_the_process_that_measures() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let arguments = ["compare-options", "--steps", "100000", "--repeats", "1"];
+    let child = start(dir.path(), &arguments);
+    let name = child.id().to_string();
+    wait_for("nothing was measured", || measuring(&name) == 1);
+    signal(&child, "-INT");
+    wait_for("the process that measures goes on", || measuring(&name) == 0);
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("error: stopped before everything was measured"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_comparison_leaves_no_process_behind() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let arguments = ["compare-options", "--steps", "100000", "--repeats", "1"];
+    let mut child = start(dir.path(), &arguments);
+    let name = child.id().to_string();
+    wait_for("nothing was measured", || measuring(&name) == 1);
+    child.kill().expect("killed");
+    wait_for("the process that measures goes on", || measuring(&name) == 0);
+    child.wait().expect("ended");
+    let _ = fs::remove_dir_all(std::env::temp_dir().join(format!("updraft-performance-{name}")));
+}
