@@ -4,6 +4,7 @@ mod bounded;
 mod config;
 mod environment;
 mod error;
+mod experiment;
 mod folder;
 #[cfg(doctest)]
 mod guide;
@@ -24,6 +25,9 @@ pub use task::{
     PredictedTarget, PredictedValue, WrittenPrediction,
 };
 pub use trained::TrainedModel;
+
+// A run from a configuration.
+pub use experiment::Experiment;
 
 // Configurations and plans.
 pub use config::{
