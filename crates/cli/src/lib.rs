@@ -9,6 +9,7 @@ mod device;
 mod endure;
 mod json;
 mod kernels;
+mod layer_table;
 mod log;
 mod performance;
 mod program;

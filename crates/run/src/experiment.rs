@@ -158,6 +158,7 @@ impl Experiment {
             runs: &self.runs,
             resumed: None,
             collective: &mut Alone,
+            trace_steps: None,
             began,
         };
         workload.train(training, observer)

@@ -45,9 +45,9 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, MetricPair, ModelForm,
-    Observer, OnExamples, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, Training,
-    Validation, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LayerTime, LayerTimes, LrSearch,
+    MetricPair, ModelForm, Observer, OnExamples, TestBatch, TestOutputs, Timed, TimedStep,
+    TimedWork, Trained, Training, Validation, VerifyInputs, load,
 };
 
 // Our kernels, or burn's operations.

@@ -281,10 +281,10 @@ fn table(sizes: &[Size], short: &str) -> Vec<String> {
     if let Some(Best { throughput, latency, memory }) = Best::of(sizes) {
         let close = 100.0 * CLOSE;
         lines.push(format!(
-            "best throughput  batch {throughput}, the smallest within {close:.0} % of the largest rate"
+            "best throughput    batch {throughput}, the smallest within {close:.0} % of the largest rate"
         ));
-        lines.push(format!("best latency     batch {latency}"));
-        lines.extend(memory.map(|batch| format!("least memory     batch {batch}, a sample")));
+        lines.push(format!("best latency       batch {latency}"));
+        lines.extend(memory.map(|batch| format!("least MiB/{short:<9}batch {batch}")));
     }
     lines
 }

@@ -9,6 +9,10 @@ use super::rows::{Kind, Row};
 /// Smaller differences of the rate are not reported as faster or slower, whatever the spread is.
 const LEAST_DIFFERENCE: f64 = 0.02;
 
+/// With so many repeats a row is also faster or slower if each of them is: by chance that is one
+/// case in sixteen.
+const ENOUGH_REPEATS: usize = 5;
+
 /// A median with the smallest and the largest value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
@@ -126,9 +130,12 @@ impl Verdict {
             return Self::Unknown;
         }
         let noise = (0.5 * (ratio.high - ratio.low)).max(LEAST_DIFFERENCE);
+        let is_every = repeats >= ENOUGH_REPEATS;
         match ratio.median - 1.0 {
             gain if gain > noise => Self::Faster,
             gain if gain < -noise => Self::Slower,
+            _ if is_every && ratio.low > 1.0 + LEAST_DIFFERENCE => Self::Faster,
+            _ if is_every && ratio.high < 1.0 - LEAST_DIFFERENCE => Self::Slower,
             _ => Self::Same,
         }
     }
@@ -295,6 +302,9 @@ pub(crate) mod tests {
         let json = found.json();
         assert_eq!(json["rows"][2]["verdict"], "slower");
         assert_eq!(json["rows"][4]["ratio"]["median"], 1.0);
+        // Wide, but on one side in each of five repeats.
+        let wide = [("baseline", &[1.0; 5][..]), ("wide", &[0.9, 0.1, 0.5, 0.3, 0.2])];
+        assert_eq!(comparison(&wide).rows[1].ratio.expect("measured").1, Verdict::Faster);
         let once = comparison(&[("baseline", &[1.0]), ("slow", &[2.0])]);
         assert_eq!(once.rows[1].ratio.expect("measured").1, Verdict::Unknown);
     }

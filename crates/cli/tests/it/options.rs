@@ -225,7 +225,7 @@ fn a_sweep_measures_each_size_until_one_is_out_of_memory() {
     // The test data has 40 images.
     let inference = value["works"][1]["sizes"].as_array().expect("a list");
     assert_eq!(inference[2]["failed"], "there are only 40 test samples", "{value}");
-    assert!(said.stdout.contains("best throughput  batch "), "{}", said.stdout);
+    assert!(said.stdout.contains("best throughput    batch "), "{}", said.stdout);
     assert!(said.stderr.contains("--set train.batch="), "{}", said.stderr);
 
     // Between the smallest and the largest.

@@ -1,17 +1,17 @@
 //! Operations on a workload of any task.
 
-use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
 use updraft_data::Views;
-use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, LrRange, find_learning_rate};
+use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 
-use super::evaluate::evaluate;
+use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_int8::evaluate_int8;
 use super::examples::{refusal, rehearse};
 use super::initial::{initial_gradients, initial_outputs, initial_parameters};
 use super::kernels::{KernelChoice, kernels};
+use super::lr_search::{LrSearch, find_rate};
 use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
 use super::timing::{Timed, TimedWork, time_work};
 use super::train::{Observer, Trained, Training, train};
@@ -20,15 +20,7 @@ use crate::config::{Plan, RecomputePlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
-use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
-
-/// A range test of learning rates.
-pub struct LrSearch<'a> {
-    /// The learning rates to try.
-    pub range: LrRange,
-    /// Called after each update with the number of updates; may end the test.
-    pub poll: &'a mut dyn FnMut(usize) -> Control,
-}
+use crate::task::{Ability, About, Quantizable, Workload};
 
 /// A type-erased [`Workload`], as returned by [`TaskPlan::open`](crate::TaskPlan::open);
 /// implemented for all workloads.
@@ -66,6 +58,21 @@ pub trait AnyWorkload {
         &self,
         plan: &Plan,
         folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// As [`evaluate`](Self::evaluate), and traces the first `steps` batches into the run's folder:
+    /// `trace-eval.json` for Chrome and Perfetto, and
+    /// [`LayerTimes::OF_EVALUATION`](crate::LayerTimes::OF_EVALUATION).
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`RunError::Io`] if the folder cannot be written.
+    fn trace_evaluation(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        steps: u64,
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
@@ -250,6 +257,17 @@ impl<W: Workload> AnyWorkload for W {
         evaluate(self, plan, (folder, None), device, poll)
     }
 
+    fn trace_evaluation(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        steps: u64,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError> {
+        trace_evaluation(self, (plan, folder), steps, device, poll)
+    }
+
     fn evaluate_averaged(
         &self,
         plan: &Plan,
@@ -326,21 +344,7 @@ impl<W: Workload> AnyWorkload for W {
         device: &Device,
         search: LrSearch<'_>,
     ) -> Result<Option<Vec<LrPoint>>, RunError> {
-        let streams = self.streams(plan, StreamUse::Reading)?;
-        let device = device.clone().autodiff();
-        device.seed(plan.seed);
-        let model = plan.precision.autocast(self.prepare(plan, self.init(&device))?);
-        let settings = plan.run_settings(Path::new(""));
-        let points = find_learning_rate(
-            self.task(),
-            &model,
-            plan.train.optimizer.init(),
-            &*streams.train,
-            (&device, plan.seed),
-            (&settings.step, settings.loss_scale, &search.range),
-            search.poll,
-        )?;
-        Ok(points)
+        find_rate(self, plan, device, search)
     }
 
     fn rehearse(
