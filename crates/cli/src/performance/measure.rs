@@ -14,6 +14,7 @@ use crate::child::die_first;
 use crate::command::{cannot, open};
 use crate::device::choose;
 use crate::progress::Display;
+use crate::stop::NothingToSave;
 
 /// The interval at which the memory of a device is sampled.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -21,6 +22,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Measures what the file of an order says, and writes the answer.
 pub(crate) fn measure(registry: Registry, order: &Path) -> Result<()> {
     let started = Instant::now();
+    // A signal ends this process: it saves nothing.
+    let _unasked = NothingToSave::begin();
     die_first();
     end_with_the_command();
     let text = std::fs::read(order).map_err(|cause| cannot("read", order, cause))?;
