@@ -40,6 +40,12 @@ Choose settings:
   tune        search the values of keys with which a config trains best
   lr-find     run a learning-rate range test and suggest a learning rate
   batch-find  find the largest batch that fits into memory
+  batch-sweep
+              throughput, latency and memory by batch size
+  compare-options
+              what each optimization brings, and whether results stay equal
+  tune-performance
+              find the settings that train fastest here, as a profile
 
 Check and prepare a device:
   probe       list the devices, with the reason for unusable ones
@@ -76,7 +82,9 @@ fn main() -> ExitCode {
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
         | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify"
-        | "validate" | "endure" => updraft::run(&command, &rest),
+        | "validate" | "endure" | "compare-options" | "batch-sweep" | "tune-performance" => {
+            updraft::run(&command, &rest)
+        }
         "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {

@@ -4,8 +4,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize,
-    report, tasks, train, tune, validate, verify, warm_up,
+    batch_find, batch_sweep, compare, compare_options, endure, eval, explain, lr_find, pipeline,
+    predict, probe, quantize, report, tasks, train, tune, tune_performance, validate, verify,
+    warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -36,6 +37,11 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
     Compare(compare::CompareArgs),
+    CompareOptions(compare_options::CompareOptionsArgs),
+    BatchSweep(batch_sweep::BatchSweepArgs),
+    TunePerformance(tune_performance::TunePerformanceArgs),
+    #[command(hide = true)]
+    MeasureSteps(compare_options::MeasureStepsArgs),
     Tune(tune::TuneArgs),
     #[command(hide = true)]
     TuneTrial(tune::TuneTrialArgs),

@@ -1,7 +1,7 @@
 //! The search for the largest batch that fits into memory, with one process per tried size.
 
 use std::io::Write;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use updraft_run::{AnyWorkload, AutoBatchPlan, Plan, Registry};
 use updraft_trainer::{BatchFound, BatchSearch, Fit};
 
 use crate::Failed;
+use crate::child::{die_first, ran_out_of_memory, says_out_of_memory};
 use crate::command::stopped;
 use crate::device::choose;
 use crate::stop;
@@ -140,32 +141,6 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Whether the out-of-memory killer or a failed allocation ended a process: any other signal is a
-/// bug of the program.
-#[cfg(unix)]
-fn ran_out_of_memory(status: ExitStatus) -> bool {
-    use std::os::unix::process::ExitStatusExt;
-
-    /// Signal numbers defined by POSIX.
-    const ABORT: i32 = 6;
-    const KILL: i32 = 9;
-    matches!(status.signal(), Some(ABORT | KILL))
-}
-
-/// On other systems such a process has an exit code.
-#[cfg(not(unix))]
-fn ran_out_of_memory(_: ExitStatus) -> bool {
-    false
-}
-
-/// Devices with their own memory report a failed allocation as a panic.
-fn says_out_of_memory(said: &str) -> bool {
-    let said = said.to_lowercase();
-    ["out of memory", "outofmemory", "memory allocation", "failed to allocate"]
-        .iter()
-        .any(|words| said.contains(words))
-}
-
 /// Trains two steps and evaluates on example data, and reports the peak memory.
 ///
 /// `text` is a signature on one line, then a plan.
@@ -180,24 +155,4 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     let peak_bytes = peak_bytes
         .ok_or_else(|| anyhow!("this system does not report how much memory a process holds"))?;
     Ok(serde_json::to_string(&Tried { peak_bytes })?)
-}
-
-/// Lets the system kill this process first if memory runs out.
-fn die_first() {
-    // Only Linux has this file; other systems choose by themselves.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-
-    use super::*;
-
-    #[test]
-    fn a_crash_is_no_answer_about_memory() {
-        let [abort, kill, segmentation_fault] = [6, 9, 11].map(ExitStatus::from_raw);
-        assert!(ran_out_of_memory(abort) && ran_out_of_memory(kill));
-        assert!(!ran_out_of_memory(segmentation_fault));
-    }
 }

@@ -3,12 +3,15 @@
 mod allocator;
 mod arguments;
 mod batch_size;
+mod child;
 mod command;
 mod device;
 mod endure;
 mod json;
 mod kernels;
+mod layer_table;
 mod log;
+mod performance;
 mod program;
 mod progress;
 mod quantization;
@@ -123,8 +126,9 @@ fn ended(error: &anyhow::Error) -> u8 {
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
-        batch_find, compare, dry_run_of, endure, eval, explain, lr_find, pipeline, predict, probe,
-        quantize, report, tasks, train, tune, validate, verify, warm_up,
+        batch_find, batch_sweep, compare, compare_options, dry_run_of, endure, eval, explain,
+        lr_find, pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance,
+        validate, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -137,13 +141,16 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Report(args) => report::dry_run(registry, args),
             Command::LrFind(args) => lr_find::dry_run(registry, args),
             Command::Compare(args) => compare::dry_run(registry, args),
+            Command::CompareOptions(args) => compare_options::dry_run(registry, args),
             Command::Tune(args) => tune::dry_run(registry, args),
+            Command::BatchSweep(args) => batch_sweep::dry_run(registry, args),
+            Command::TunePerformance(args) => tune_performance::dry_run(registry, args),
             Command::BatchFind(args) => dry_run_of(registry, &args.config),
             Command::WarmUp(args) => dry_run_of(registry, &args.config),
             Command::Validate(args) => validate::dry_run(registry, args),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::Endure(args) => endure::dry_run(registry, args),
-            Command::BatchProbe(_) | Command::TuneTrial(_) => {
+            Command::BatchProbe(_) | Command::MeasureSteps(_) | Command::TuneTrial(_) => {
                 anyhow::bail!("this command takes no --dry-run")
             }
             // These only print.
@@ -162,6 +169,10 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::Report(args) => report::run(args),
         Command::LrFind(args) => lr_find::run(registry, args),
         Command::Compare(args) => compare::run(registry, args),
+        Command::CompareOptions(args) => compare_options::run(registry, args),
+        Command::BatchSweep(args) => batch_sweep::run(registry, args),
+        Command::TunePerformance(args) => tune_performance::run(registry, args),
+        Command::MeasureSteps(args) => compare_options::measure_steps(registry, args),
         Command::Tune(args) => tune::run(registry, args),
         Command::TuneTrial(args) => tune::trial(registry, args, &log),
         Command::BatchFind(args) => batch_find::run(registry, args),

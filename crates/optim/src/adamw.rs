@@ -1,7 +1,12 @@
 //! Adam with decoupled weight decay.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use burn::optim::{AdamWConfig, AdamWState, LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
+
+/// Whether burn's optimizer updates every parameter.
+static PREFERS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Adam with decoupled weight decay, in one pass over each parameter on the CPU.
 ///
@@ -88,6 +93,12 @@ impl AdamW {
         Self { weight_decay, ..self }
     }
 
+    /// Lets burn's own optimizer update all parameters in this process, to compare our kernel with
+    /// it.
+    pub fn make_plain_default() {
+        PREFERS_PLAIN.store(true, Ordering::Relaxed);
+    }
+
     /// burn's optimizer of these values.
     fn plain(&self) -> burn::optim::AdamW {
         AdamWConfig::new()
@@ -110,7 +121,7 @@ impl Optimizer for AdamW {
         state: Option<AdamWState<D>>,
     ) -> (Tensor<D>, Option<AdamWState<D>>) {
         #[cfg(feature = "flex")]
-        if crate::ops::take(&parameter, &gradient, state.as_ref()) {
+        if !prefers_plain() && crate::ops::take(&parameter, &gradient, state.as_ref()) {
             return self.fused(learning_rate, parameter, gradient, state);
         }
         self.plain().step(learning_rate, parameter, gradient, state)
@@ -119,6 +130,11 @@ impl Optimizer for AdamW {
     fn to_device<const D: usize>(state: AdamWState<D>, device: &Device) -> AdamWState<D> {
         <burn::optim::AdamW as Optimizer>::to_device(state, device)
     }
+}
+
+#[cfg(feature = "flex")]
+fn prefers_plain() -> bool {
+    PREFERS_PLAIN.load(Ordering::Relaxed)
 }
 
 #[cfg(feature = "flex")]

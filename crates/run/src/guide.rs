@@ -29,6 +29,9 @@ struct MixedPrecision;
 #[doc = include_str!("../../../docs/guide/gpu.md")]
 struct Gpu;
 
+#[doc = include_str!("../../../docs/guide/options.md")]
+struct Options;
+
 #[doc = include_str!("../../../docs/guide/tuning.md")]
 struct Tuning;
 

@@ -4,6 +4,7 @@ mod bounded;
 mod config;
 mod environment;
 mod error;
+mod experiment;
 mod folder;
 #[cfg(doctest)]
 mod guide;
@@ -11,6 +12,7 @@ mod int8_network;
 mod lock;
 mod operation;
 mod peak_memory;
+mod plain;
 mod record;
 mod task;
 mod trained;
@@ -23,6 +25,9 @@ pub use task::{
     PredictedTarget, PredictedValue, WrittenPrediction,
 };
 pub use trained::TrainedModel;
+
+// A run from a configuration.
+pub use experiment::Experiment;
 
 // Configurations and plans.
 pub use config::{
@@ -40,10 +45,13 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, MetricPair, ModelForm,
-    Observer, OnExamples, TestBatch, TestOutputs, Trained, Training, Validation, VerifyInputs,
-    load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LayerTime, LayerTimes, LrSearch,
+    MetricPair, ModelForm, Observer, OnExamples, TestBatch, TestOutputs, Timed, TimedStep,
+    TimedWork, Trained, Training, Validation, VerifyInputs, load,
 };
+
+// Our kernels, or burn's operations.
+pub use plain::{make_plain_default, runs_kernels};
 
 // Run folders.
 pub use folder::RunFolder;

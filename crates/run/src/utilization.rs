@@ -59,6 +59,12 @@ impl Utilization {
         Ok(Self { gflop_per_sample, peak_gflop_per_s: peak, summary })
     }
 
+    /// The rate of matrix products in the dtype of the computation, in 10⁹ floating-point operations
+    /// a second.
+    pub(crate) fn peak_gflop_per_s(&self) -> f64 {
+        self.peak_gflop_per_s
+    }
+
     /// The measurement, or the reason why there is none, as text.
     pub(crate) fn line(measured: &Result<Self, RunError>) -> String {
         match measured {

@@ -1,10 +1,13 @@
 //! An evaluation batch by batch, with the outputs of the model.
 
+use std::time::Instant;
+
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
 use crate::batch_numbers::BatchNumbers;
 use crate::metric::{Evaluation, LossSums, Score};
+use crate::monitor::StepTimes;
 use crate::stream::{BatchStream, EpochStream, StreamError};
 use crate::task::{StepContext, Task, metric_specs};
 use crate::tensors::Tensors;
@@ -20,6 +23,7 @@ pub struct EvaluationPass<'a, M, T: Task<M>> {
     policy: Policy,
     sums: LossSums,
     score: T::Score,
+    times: StepTimes,
 }
 
 /// A batch that was evaluated.
@@ -44,8 +48,8 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         policy: Policy,
     ) -> Self {
         let batches = stream.epoch(0);
-        let (sums, score) = Default::default();
-        Self { task, model, batches, device, policy, sums, score }
+        let (sums, score, times) = Default::default();
+        Self { task, model, batches, device, policy, sums, score, times }
     }
 
     /// Evaluates the next batch; `None` after the last one.
@@ -67,8 +71,15 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         &mut self,
         keep: impl FnOnce(&T::Input) -> K,
     ) -> Result<Option<(K, T::Output, usize)>, StreamError> {
+        let mut last = Instant::now();
+        let mut lap_us = || {
+            let before = std::mem::replace(&mut last, Instant::now());
+            last.duration_since(before).as_micros().try_into().unwrap_or(u64::MAX)
+        };
         let Some(batch) = self.batches.next() else { return Ok(None) };
+        let data_wait_us = lap_us();
         let (input, target) = self.task.place(batch?, self.device)?;
+        let copy_us = lap_us();
         let samples = self.task.samples(&target);
         let kept = keep(&input);
         let cast = input.cast_floats(self.policy.compute);
@@ -78,6 +89,8 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         let read = BatchNumbers::of(losses, self.task.measure(&output, &target), None);
         self.sums.add(read.loss, &read.parts, samples);
         self.score.add(&read.numbers, samples);
+        let forward_us = lap_us();
+        self.times = StepTimes { data_wait_us, copy_us, forward_us, ..StepTimes::default() };
         Ok(Some((kept, output, samples)))
     }
 
@@ -85,6 +98,13 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
     #[must_use]
     pub fn samples(&self) -> usize {
         self.sums.samples
+    }
+
+    /// The times of the last batch: waiting for it, copying it to the device, and the forward pass
+    /// with loss, metrics and the read that waits for all of them.
+    #[must_use]
+    pub fn batch_times(&self) -> StepTimes {
+        self.times
     }
 
     /// The metrics of the samples so far.

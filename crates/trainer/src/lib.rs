@@ -3,6 +3,7 @@
 mod accumulate;
 mod batch_numbers;
 mod batch_size;
+mod benchmark;
 mod bits;
 mod bn_recompute;
 mod buffers;
@@ -24,7 +25,9 @@ mod lr_find;
 mod metric;
 mod monitor;
 mod optimizer;
+mod own_loop;
 mod plateau;
+mod quantile;
 mod ranks;
 mod recompute;
 mod rehearse;
@@ -89,6 +92,10 @@ pub use lookahead::Lookahead;
 // Events and timing.
 pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{StepTimes, Timing};
+
+// Loops and models of your own, measured.
+pub use benchmark::{Benchmark, BenchmarkSettings, benchmark};
+pub use own_loop::{Bottleneck, LoopMonitor, LoopReport, Phase, Verdict};
 
 // Recomputation.
 pub use recompute::{Activations, Backward, InputGradients, SegmentValues, Segmented};

@@ -6,13 +6,13 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit, Views};
-use updraft_run::{Ability, AnyWorkload, Int8Network, Plan, Registry};
+use updraft_run::{Ability, AnyWorkload, Int8Network, LayerTimes, Plan, Registry};
 use updraft_trainer::{Control, Evaluation};
 
 use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
 use crate::progress::{Display, evaluation_text};
-use crate::stop;
 use crate::wrap::hanging;
+use crate::{layer_table, stop};
 
 /// The name of the work in the progress bar.
 const ACTIVITY: &str = "scoring the test data";
@@ -38,6 +38,11 @@ pub(crate) struct EvalArgs {
     /// down and right, with half of the weight
     #[arg(long, value_name = "VIEWS", conflicts_with = "int8")]
     tta: Option<ViewsArg>,
+    /// Trace the first N batches: trace-eval.json in the run folder for Chrome and Perfetto, and the
+    /// slowest layers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+          conflicts_with_all = ["int8", "tta"])]
+    trace_steps: Option<u64>,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
@@ -87,7 +92,11 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     let (run, network) = args.open(registry)?;
     let mut display = Display::new();
     let workload = run.workload(args.data.as_deref(), &mut display)?;
-    let scored = network.as_ref().map_or(Scored::Model, Scored::Int8);
+    let scored = match (&network, args.trace_steps) {
+        (Some(network), _) => Scored::Int8(network),
+        (None, Some(steps)) => Scored::Traced(steps),
+        (None, None) => Scored::Model,
+    };
     let score = score_of(&*workload, &run, scored, &mut display, ACTIVITY)?;
     let averaged = args.tta.map(|views| {
         let views = Views::from(views);
@@ -110,6 +119,10 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
             crate::print(&hanging(&format!("tta {views} "), &line(score)))?;
         }
     }
+    if args.trace_steps.is_some() {
+        let times: LayerTimes = run.folder.read_json(LayerTimes::OF_EVALUATION)?;
+        layer_table::lines(&times, "batch").iter().for_each(|line| display.line(line));
+    }
     let is_quantized = run.folder.has(Int8Network::FILE);
     let next = if run.plan.quantizer().is_ok() && !is_quantized { "quantize" } else { "report" };
     next_on(next, &args.run);
@@ -130,6 +143,8 @@ pub(crate) fn score(
 enum Scored<'a> {
     /// The run's model.
     Model,
+    /// The same, with a trace of the first batches.
+    Traced(u64),
     /// Its outputs averaged over several views of each input.
     Averaged(Views),
     /// The int8 network of the run.
@@ -152,6 +167,7 @@ fn score_of(
     };
     let score = match scored {
         Scored::Model => workload.evaluate(plan, folder, device, poll),
+        Scored::Traced(steps) => workload.trace_evaluation(plan, folder, steps, device, poll),
         Scored::Averaged(views) => workload.evaluate_averaged(plan, folder, views, device, poll),
         Scored::Int8(network) => workload.evaluate_int8(plan, folder, network, device, poll),
     }?;

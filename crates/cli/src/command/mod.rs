@@ -1,7 +1,9 @@
 //! The commands, one file each.
 
 pub(crate) mod batch_find;
+pub(crate) mod batch_sweep;
 pub(crate) mod compare;
+pub(crate) mod compare_options;
 mod comparison;
 pub(crate) mod endure;
 pub(crate) mod eval;
@@ -15,6 +17,7 @@ pub(crate) mod report;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;
+pub(crate) mod tune_performance;
 pub(crate) mod validate;
 mod validated;
 pub(crate) mod verify;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use updraft_run::{Registry, RunFolder, RunSchema, read_metrics};
+use updraft_run::{LayerTimes, Registry, RunFolder, RunSchema, read_metrics};
 
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
@@ -64,6 +64,10 @@ fn recorded(folder: &RunFolder) -> Result<Run> {
         summary: optional("summary.json").map_err(|error| error.to_string()).transpose(),
         // Not every run was quantized.
         quantized: optional("quant.json")?,
+        layers: match folder.has(LayerTimes::OF_TRAINING) {
+            true => Some(folder.read_json(LayerTimes::OF_TRAINING)?),
+            false => None,
+        },
         pictures: folder.pictures()?,
         texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),
     })

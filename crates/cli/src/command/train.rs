@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::json;
 use updraft_distributed::{Alone, Collective};
 use updraft_run::{
-    AnyWorkload, Beginning, ConfigError, Observer, Opening, Plan, Registry, RunError, RunFolder,
-    Trained, Training, UnusedKey,
+    AnyWorkload, Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError,
+    RunFolder, Trained, Training, UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event};
 
@@ -21,9 +21,9 @@ use crate::log::LogFile;
 use crate::program::quoted;
 use crate::progress::{Display, duration, evaluation_text};
 use crate::ranks::{Connected, Quiet};
-use crate::stop;
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
+use crate::{layer_table, stop};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,13 +69,16 @@ pub(crate) struct TrainArgs {
     /// The folder in which run folders are created
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
+    /// Trace the first N steps: trace.json for Chrome and Perfetto, and the slowest layers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    trace_steps: Option<u64>,
 }
 
 impl TrainArgs {
     /// A run of a plan that is made elsewhere.
     pub(crate) fn in_folder(runs: PathBuf) -> Self {
         let config = ConfigArgs::default();
-        Self { config, device: None, resume: None, checkpoint: None, runs }
+        Self { config, device: None, resume: None, checkpoint: None, runs, trace_steps: None }
     }
 
     /// The plan of the configuration, or of the resumed run.
@@ -250,6 +253,7 @@ fn train_on_ranks(
         runs: &args.runs,
         resumed,
         collective: ranks,
+        trace_steps: args.trace_steps,
         began,
     };
     if !is_first {
@@ -260,6 +264,10 @@ fn train_on_ranks(
     display.clear();
     let trained = trained?;
     conclude(display, &trained);
+    if args.trace_steps.is_some() {
+        let times: LayerTimes = trained.folder.read_json(LayerTimes::OF_TRAINING)?;
+        layer_table::lines(&times, "step").iter().for_each(|line| display.line(line));
+    }
     Ok(trained)
 }
 

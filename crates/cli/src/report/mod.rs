@@ -1,11 +1,13 @@
-//! The report of a run as one self-contained HTML page.
+//! The report of a run, and of comparisons, as one self-contained HTML page.
 
+mod options;
 mod page;
 mod pictures;
 mod plot;
 mod quantized;
 mod search;
 
+pub(crate) use options::options_page;
 pub(crate) use page::{Run, document, page};
 pub(crate) use plot::{Curve, Scale, plot};
 pub(crate) use search::search_page;

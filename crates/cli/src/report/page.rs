@@ -5,12 +5,13 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::Value;
 
-use updraft_run::{Picture, RunSchema};
+use updraft_run::{LayerTimes, Picture, RunSchema};
 use updraft_trainer::{MetricSpec, Unit};
 
 use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
+use crate::layer_table;
 use crate::progress::metric_text;
 use crate::wrap::counted;
 
@@ -67,6 +68,8 @@ pub(crate) struct Run {
     pub(crate) summary: Option<Result<Value, String>>,
     /// The report of `quantize`.
     pub(crate) quantized: Option<Value>,
+    /// The slowest layers, of a run with traced steps.
+    pub(crate) layers: Option<LayerTimes>,
     pub(crate) pictures: Vec<Picture>,
     /// Files that are shown unchanged, by name.
     pub(crate) texts: Vec<(&'static str, String)>,
@@ -92,6 +95,7 @@ pub(crate) fn page(run: &Run) -> Result<String> {
     body.push_str(&pictures(&run.pictures)?);
     body.push_str("</div>\n");
     body.push_str(&breakdown(&epochs));
+    body.push_str(&run.layers.as_ref().map_or_else(String::new, slowest_layers));
     body.push_str(&left_out(&steps));
     if let Some(report) = &run.quantized {
         body.push_str(&quantized(report));
@@ -258,6 +262,30 @@ fn breakdown(epochs: &[&Value]) -> String {
     table
 }
 
+/// The slowest layers of the traced steps.
+fn slowest_layers(times: &LayerTimes) -> String {
+    if times.layers.is_empty() {
+        return String::new();
+    }
+    let peak = times.peak_gflop_per_s.map_or_else(String::new, |peak| {
+        format!(" The device multiplies matrices at {peak:.0} GFLOP/s.")
+    });
+    let mut table = format!(
+        "<h2>Slowest layers</h2>\n<p>Forward passes of the convolutions in {}, computed by Updraft's \
+         kernels.{peak}</p>\n<div class=\"scroll\"><table>\n<tr><th></th>\
+         <th class=\"number\">ms a step</th><th class=\"number\">of the forward pass</th>\
+         <th class=\"number\">GFLOP/s</th><th class=\"number\">of the peak</th></tr>\n",
+        counted(times.steps, "traced step")
+    );
+    for layer in times.layers.iter().take(layer_table::MOST) {
+        let cells = layer_table::cells(times, layer);
+        let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
+        let _ = writeln!(table, "<tr><td>{}</td>{cells}</tr>", escape(&layer.layer));
+    }
+    table.push_str("</table></div>\n");
+    table
+}
+
 /// The skipped updates, if any.
 fn left_out(steps: &[&Value]) -> String {
     let skipped: Vec<String> = steps
@@ -305,6 +333,7 @@ mod tests {
             summary: Some(Ok(json!({ "complete": true, "steps": 2, "parameters": 7,
                                      "test": { "accuracy": 0.5 } }))),
             quantized: None,
+            layers: None,
             pictures: Vec::new(),
             texts: vec![("plan.toml", "name = \"<script>\"".to_owned())],
         };
@@ -337,6 +366,7 @@ mod tests {
             metrics: Vec::new(),
             summary: Some(Err("`summary.json` is damaged".to_owned())),
             quantized: None,
+            layers: None,
             pictures: Vec::new(),
             texts: Vec::new(),
         };

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use updraft_tune::{PruneDecision, Study, Trial};
 
 use super::trial::{CONTINUE, Message, Order, STOP};
+use crate::child::{Running, apart, signal};
 use crate::stop;
 
 /// The file with the standard error of a trial's process.
@@ -133,36 +134,5 @@ fn reason(status: ExitStatus, output: &Path) -> String {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
             format!("{status}: {}", last.unwrap_or("it printed nothing"))
         }
-    }
-}
-
-#[cfg(unix)]
-fn signal(status: ExitStatus) -> Option<i32> {
-    std::os::unix::process::ExitStatusExt::signal(&status)
-}
-
-#[cfg(not(unix))]
-fn signal(_: ExitStatus) -> Option<i32> {
-    None
-}
-
-/// Puts the process into another group, so that Ctrl-C reaches only the study, which stops its
-/// trials.
-#[cfg(unix)]
-fn apart(command: &mut Command) {
-    std::os::unix::process::CommandExt::process_group(command, 0);
-}
-
-#[cfg(not(unix))]
-fn apart(_: &mut Command) {}
-
-/// A process that is killed when this value is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -22,6 +22,9 @@ fn every_help_page_fits_eighty_columns() {
         &["tasks", "--help"],
         &["report", "--help"],
         &["validate", "--help"],
+        &["compare-options", "--help"],
+        &["batch-sweep", "--help"],
+        &["tune-performance", "--help"],
         &["verify", "--help"],
     ] {
         let said = succeed(dir.path(), arguments);

@@ -70,7 +70,6 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("train.loss={kind='asymmetric',negative_focus=3e38}", "it must be from 0 to 100"),
     ("train.loss={kind='asymmetric',margin=1}", "`train.loss.margin` is 1"),
     ("train.label_smoothing=1", "`train.label_smoothing` is 1"),
-    ("log.trace=[5,2]", "`log.trace` is "),
     ("log.csv=1", "`log.csv` is 1"),
     ("data.source=web", "`data.source` is "),
     ("data.height=0", "`data.height` is 0"),

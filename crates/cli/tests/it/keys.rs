@@ -129,12 +129,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         IMAGES,
-        "log.trace=[4, 2]",
-        "`log.trace` is [4, 2]; it must be a list of two steps, the first not \
-         after the last",
-    ),
-    (
-        IMAGES,
         "train.optimizer=sgd",
         "`train.optimizer` is \"sgd\"; it must be a table with `kind`: one of `adamw`, `adam`, `sgd`",
     ),

@@ -17,6 +17,7 @@ mod lr_find;
 #[cfg(target_os = "linux")]
 mod memory;
 mod next;
+mod options;
 mod pipeline;
 mod profiles;
 mod quantize;

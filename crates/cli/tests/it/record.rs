@@ -1,8 +1,11 @@
 //! The files that a run records, and its report page.
 
 use std::fs;
+use std::path::Path;
 
-use crate::command::{run, succeed, tiny};
+use serde_json::Value;
+
+use crate::command::{TASKS, metrics, run, succeed, tiny};
 
 #[test]
 fn tables_events_trace_and_page_agree_with_the_metrics() {
@@ -12,8 +15,8 @@ fn tables_events_trace_and_page_agree_with_the_metrics() {
         "log.csv=true",
         "--set",
         "log.tensorboard=true",
-        "--set",
-        "log.trace=[2, 4]",
+        "--trace-steps",
+        "3",
         "--set",
         "train.timing=done",
         "--set",
@@ -36,7 +39,7 @@ fn tables_events_trace_and_page_agree_with_the_metrics() {
     assert_eq!(column, losses);
     assert_eq!(read("epochs.csv").lines().count(), 3);
     for line in lines.lines().filter(|line| line.contains("\"event\":\"epoch\"")) {
-        let epoch: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let epoch: Value = serde_json::from_str(line).expect("JSON");
         // flex takes its memory from the process's own allocator.
         assert!(epoch["device_peak_in_use_bytes"].is_null(), "{line}");
         let (held, most) = (&epoch["epoch_peak_resident_bytes"], &epoch["peak_resident_bytes"]);
@@ -45,15 +48,14 @@ fn tables_events_trace_and_page_agree_with_the_metrics() {
             assert!(0 < held && held <= most, "{line}");
         }
     }
-    let trace = read("trace.json");
-    assert_eq!(trace.matches("\"name\":\"step ").count(), 3);
+    assert_eq!(read("trace.json").matches("\"name\":\"step ").count(), 3);
     let events = fs::read(path.join("tensorboard/events.out.tfevents.updraft")).expect("events");
     let tag = b"step/loss";
     let count = events.windows(tag.len()).filter(|window| window == tag).count();
     assert_eq!(count, 12);
     // The phases are inside the update they belong to.
     for line in lines.lines() {
-        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let line: Value = serde_json::from_str(line).expect("JSON");
         let us = |field: &str| line[field].as_u64().unwrap_or_default();
         if line["event"] == "step" {
             let phases = us("copy_us") + us("forward_us") + us("backward_us") + us("optimizer_us");
@@ -68,12 +70,100 @@ fn tables_events_trace_and_page_agree_with_the_metrics() {
     let said = succeed(dir.path(), &["report", folder.to_str().expect("text")]);
     assert!(said.stdout.trim().ends_with("report.html"), "{}", said.stdout);
     let page = read("report.html");
-    for expected in
-        ["Loss", "measured peak", "Integration weights as applied", "plan.toml", "environment.json"]
-    {
+    for expected in [
+        "Loss",
+        "measured peak",
+        "Integration weights as applied",
+        "plan.toml",
+        "environment.json",
+        "Slowest layers",
+    ] {
         assert!(page.contains(expected), "`{expected}` is missing");
     }
     assert!(!page.contains("<script") && !page.contains("https:"), "the page needs something else");
+}
+
+/// The events of a trace, which may lack its closing bracket.
+fn events(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("a trace");
+    let text = format!("{}]", text.trim_end().trim_end_matches(','));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The slices on a row of a trace: name, begin and end in microseconds.
+fn slices(events: &[Value], row: u64) -> Vec<(String, u64, u64)> {
+    let of_row = events.iter().filter(|event| event["ph"] == "X" && event["tid"] == row);
+    let slice = |event: &Value| {
+        let number = |field: &str| event[field].as_u64().expect("a number");
+        let name = event["name"].as_str().expect("a name").to_owned();
+        (name, number("ts"), number("ts") + number("dur"))
+    };
+    of_row.map(slice).collect()
+}
+
+#[test]
+fn a_trace_has_every_layer_inside_of_its_step_and_changes_no_result() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let sets = ["--set", "model.channels=8"];
+    let plain = succeed(dir.path(), &tiny(&sets)).run_folder();
+    let said = succeed(dir.path(), &tiny(&[&sets[..], &["--trace-steps", "8"]].concat()));
+    let (plain, path) = (dir.path().join(plain), dir.path().join(said.run_folder()));
+    assert_eq!(metrics(&path), metrics(&plain));
+    assert!(!plain.join("trace.json").exists() && !plain.join("layers.json").exists());
+
+    // Six updates an epoch: the evaluation after them is in no step.
+    let events = events(&path.join("trace.json"));
+    let is_step = |slice: &&(String, u64, u64)| slice.0.starts_with("step ");
+    let all = slices(&events, 1);
+    let steps: Vec<_> = all.iter().filter(is_step).collect();
+    assert_eq!(steps.len(), 8);
+    for phase in ["data wait", "forward", "backward", "optimizer"] {
+        assert!(all.iter().any(|(name, ..)| name == phase), "{phase}");
+    }
+    let layers = slices(&events, 2);
+    for (name, begin, end) in &layers {
+        // The clock of the layers is read after that of the step.
+        let near = |step: &&&(String, u64, u64)| step.1 <= begin + 1000 && *end <= step.2 + 1000;
+        assert!(steps.iter().find(near).is_some(), "{name} is in no step");
+    }
+    let text = fs::read_to_string(path.join("layers.json")).expect("layers");
+    let times: Value = serde_json::from_str(&text).expect("JSON");
+    let table = times["layers"].as_array().expect("a list");
+    assert!(table.len() > 5 && times["steps"] == 8, "{times}");
+    let names: Vec<_> = table.iter().filter_map(|layer| layer["layer"].as_str()).collect();
+    assert!(names.iter().all(|name| name.contains('.')), "{names:?}");
+    let sum: f64 = table.iter().filter_map(|layer| layer["forward_us"].as_f64()).sum();
+    assert!(sum > 0.0 && sum <= times["forward_us"].as_f64().expect("a number"), "{times}");
+    let slowest = table[0]["layer"].as_str().expect("a name");
+    let line = said.stderr.lines().find(|line| line.starts_with(slowest)).expect("a row");
+    assert!(line.contains(" % "), "{line}");
+}
+
+#[test]
+fn an_evaluation_of_every_task_is_traced_with_the_same_metrics() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for small in &TASKS {
+        let folder = small.succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
+        let name = folder.to_str().expect("text");
+        let expected = succeed(dir.path(), &["eval", name, "--json"]).stdout;
+        let said = succeed(dir.path(), &["eval", name, "--json", "--trace-steps", "1"]);
+        assert_eq!(said.stdout, expected, "{}", small.config);
+        let path = dir.path().join(&folder);
+        let events = events(&path.join("trace-eval.json"));
+        let batches = slices(&events, 1);
+        assert_eq!(batches[0].0, "batch 0", "{batches:?}");
+        assert_eq!(batches.iter().filter(|(name, ..)| name.starts_with("batch ")).count(), 1);
+        assert!(batches.iter().any(|(name, ..)| name == "forward"), "{batches:?}");
+        assert!(path.join("layers-eval.json").is_file());
+        let has_layers = !slices(&events, 2).is_empty();
+        assert_eq!(has_layers, small.task != "tables", "{}", small.config);
+    }
+    for arguments in [&["train", "--trace-steps", "0"][..], &["eval", "gone", "--trace-steps", "0"]]
+    {
+        let said = run(dir.path(), arguments);
+        assert_eq!(said.code, 2);
+        assert!(said.stderr.contains("0 is not in 1.."), "{}", said.stderr);
+    }
 }
 
 #[test]

@@ -225,3 +225,71 @@ fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
     fs::write(&plan, text.replace("epochs = 100000", "epochs = 2")).expect("written");
     succeed(dir.path(), &["eval", "elsewhere"]);
 }
+
+/// The processes that measure for the command of this name, its number.
+#[cfg(target_os = "linux")]
+fn measuring_of(name: &str) -> Vec<String> {
+    let folder = format!("updraft-performance-{name}/");
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let is_of = |path: &Path| {
+        let command = fs::read_to_string(path.join("cmdline")).unwrap_or_default();
+        command.contains("measure-steps") && command.contains(&folder)
+    };
+    let found = processes.filter(|it| is_of(&it.path()));
+    found.map(|it| it.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn measuring(name: &str) -> usize {
+    measuring_of(name).len()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_process_that_measures_ends_at_the_first_signal_and_the_command_says_so() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let arguments = ["compare-options", "--steps", "100000", "--repeats", "1"];
+    let child = start(dir.path(), &arguments);
+    let name = child.id().to_string();
+    wait_for("nothing was measured", || measuring(&name) == 1);
+    // Its handler of signals is there.
+    std::thread::sleep(Duration::from_secs(2));
+    let sent = Command::new("kill").args(["-TERM", &measuring_of(&name)[0]]).status();
+    assert!(sent.expect("kill runs").success());
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("error: the baseline of training failed"), "{}", said.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupted_comparison_of_options_ends_the_process_that_measures() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let arguments = ["compare-options", "--steps", "100000", "--repeats", "1"];
+    let child = start(dir.path(), &arguments);
+    let name = child.id().to_string();
+    wait_for("nothing was measured", || measuring(&name) == 1);
+    signal(&child, "-INT");
+    wait_for("the process that measures goes on", || measuring(&name) == 0);
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("error: stopped before everything was measured"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_comparison_leaves_no_process_behind() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let arguments = ["compare-options", "--steps", "100000", "--repeats", "1"];
+    let mut child = start(dir.path(), &arguments);
+    let name = child.id().to_string();
+    wait_for("nothing was measured", || measuring(&name) == 1);
+    child.kill().expect("killed");
+    wait_for("the process that measures goes on", || measuring(&name) == 0);
+    child.wait().expect("ended");
+    let _ = fs::remove_dir_all(std::env::temp_dir().join(format!("updraft-performance-{name}")));
+}

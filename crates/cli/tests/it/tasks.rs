@@ -103,6 +103,9 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["report", trained],
             &["validate", trained, "--against", "precision=bf16-mixed"],
             &["warm-up", &config],
+            &["compare-options", &config],
+            &["batch-sweep", &config],
+            &["tune-performance", &config],
         ] {
             tried.insert(arguments[0].to_owned());
             let said = run(dir.path(), &[arguments, &["--dry-run"]].concat());

@@ -125,7 +125,9 @@ macro_rules! norm_convolution {
                     && let Some(conv) = self.recorded(&x, x.dims())
                 {
                     let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-                    return convolve_normalized(x, norm, weight, bias, conv);
+                    return of_layer(self.weight.id, || {
+                        convolve_normalized(x, norm, weight, bias, conv)
+                    });
                 }
                 self.forward(norm.forward_activated(x, activation))
             }
@@ -149,7 +151,8 @@ macro_rules! norm_convolution {
                     && let Some(norm) = joined_norm(norm, activation, (&x, outputs), self.forced)
                     && let Some(conv) = self.recorded(&x, x.dims())
                 {
-                    return normalize_convolved(x, self.weight.val(), norm, conv);
+                    let weight = self.weight.val();
+                    return of_layer(self.weight.id, || normalize_convolved(x, weight, norm, conv));
                 }
                 norm.forward_activated(self.forward(x), activation)
             }
@@ -173,7 +176,8 @@ macro_rules! norm_convolution {
                         && b.device() == a.device()
                         && let Some(conv) = self.recorded(&a, dims)
                     {
-                        return convolve_joined([a, b], self.weight.val(), conv);
+                        let weight = self.weight.val();
+                        return of_layer(self.weight.id, || convolve_joined([a, b], weight, conv));
                     }
                 }
                 self.forward(join_channels(a, b))

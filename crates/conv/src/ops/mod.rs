@@ -31,7 +31,7 @@ pub use memory::{release_memory, set_memory_capacity};
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub(crate) use observe::of_layer;
-pub use observe::{ObservedConvolution, observe_convolutions};
+pub use observe::{ConvolutionTimer, ObservedConvolution, TimedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
 #[cfg(feature = "flex")]

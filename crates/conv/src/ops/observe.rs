@@ -1,6 +1,8 @@
-//! Recording the convolutions of a forward pass.
+//! Recording the convolutions of a forward pass, and their times.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
 
 use burn::module::ParamId;
 
@@ -42,6 +44,16 @@ enum Geometry {
 }
 
 impl ObservedConvolution {
+    /// Floating-point operations of the forward pass; a multiplication with its addition counts two.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        let operations = match &self.geometry {
+            Geometry::Image(geometry) => geometry.operations(),
+            Geometry::Volume(geometry) => geometry.operations(),
+        };
+        operations as u64
+    }
+
     /// How the kernels compute a pass of the layer with an instruction set, and why; see
     /// [`slices::strategy`](crate::slices::strategy).
     #[must_use]
@@ -59,9 +71,58 @@ impl ObservedConvolution {
 }
 
 struct Observing {
-    /// The weights of the layer that runs.
-    weight: Option<ParamId>,
-    seen: Vec<ObservedConvolution>,
+    /// The weights of the layer that runs, and when it began.
+    layer: Option<(ParamId, Instant)>,
+    seen: Vec<TimedConvolution>,
+}
+
+impl Observing {
+    const NEW: Self = Self { layer: None, seen: Vec::new() };
+}
+
+/// A convolution with the time of its forward pass.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TimedConvolution {
+    /// The convolution.
+    pub convolution: ObservedConvolution,
+    /// When the layer began.
+    pub started: Instant,
+    /// The time of the layer, with bias, activation and a normalization that the kernel computes.
+    pub took: Duration,
+}
+
+/// Records the convolutions that the kernels compute for the layers of this crate on this thread,
+/// with the times of their forward passes, until it is dropped.
+///
+/// The kernels run on CPUs only, where a forward pass is done when it returns. Backward passes are
+/// not recorded.
+#[derive(Debug)]
+pub struct ConvolutionTimer {
+    /// What was recorded belongs to the thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl ConvolutionTimer {
+    /// Starts to record. What an observation in progress on this thread recorded is lost.
+    #[must_use]
+    pub fn start() -> Self {
+        OBSERVED.set(Some(Observing::NEW));
+        Self { _thread: PhantomData }
+    }
+
+    /// What was recorded since the last call, in order.
+    pub fn take(&mut self) -> Vec<TimedConvolution> {
+        OBSERVED.with_borrow_mut(|observed| {
+            observed.as_mut().map(|it| std::mem::take(&mut it.seen)).unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for ConvolutionTimer {
+    fn drop(&mut self) {
+        OBSERVED.set(None);
+    }
 }
 
 thread_local! {
@@ -71,24 +132,32 @@ thread_local! {
 /// Runs a closure and returns the convolutions, transposed ones too, that the kernels computed for
 /// the layers of this crate on this thread, in order; those that burn computes are omitted.
 pub fn observe_convolutions<T>(run: impl FnOnce() -> T) -> (T, Vec<ObservedConvolution>) {
-    let outer = OBSERVED.replace(Some(Observing { weight: None, seen: Vec::new() }));
+    let outer = OBSERVED.replace(Some(Observing::NEW));
     let result = run();
-    let observed = OBSERVED.replace(outer).map(|observed| observed.seen);
-    (result, observed.unwrap_or_default())
+    let observed = OBSERVED.replace(outer).map(|observed| observed.seen).unwrap_or_default();
+    (result, observed.into_iter().map(|timed| timed.convolution).collect())
 }
 
-/// Runs the convolution of the layer with these weights.
+/// Runs the convolution of the layer with these weights, or a part of it: the times are added.
 pub(crate) fn of_layer<T>(weight: ParamId, run: impl FnOnce() -> T) -> T {
-    let set = |weight| {
-        OBSERVED.with_borrow_mut(|observed| {
-            if let Some(observed) = observed {
-                observed.weight = weight;
-            }
-        });
+    let begin = |observed: &mut Option<Observing>| {
+        let observed = observed.as_mut()?;
+        let started = Instant::now();
+        observed.layer = Some((weight, started));
+        Some(started)
     };
-    set(Some(weight));
+    let started = OBSERVED.with_borrow_mut(begin);
     let result = run();
-    set(None);
+    let Some(started) = started else { return result };
+    OBSERVED.with_borrow_mut(|observed| {
+        let Some(observed) = observed else { return };
+        observed.layer = None;
+        if let Some(last) = observed.seen.last_mut()
+            && last.convolution.weight == weight
+        {
+            last.took += started.elapsed();
+        }
+    });
     result
 }
 
@@ -118,9 +187,8 @@ fn record<const D: usize>(
 ) {
     OBSERVED.with_borrow_mut(|observed| {
         let Some(observed) = observed else { return };
-        let (Some(weight), Ok(geometry)) = (observed.weight, ConvGeometry::try_new(shape)) else {
-            return;
-        };
+        let Some((weight, started)) = observed.layer else { return };
+        let Ok(geometry) = ConvGeometry::try_new(shape) else { return };
         let ConvShape { batch, channels, groups, input, kernel, stride, dilation, .. } = shape;
         let (channels, input) = match transposed_axes {
             Some(_) => ([channels[1], channels[0]], geometry.output()),
@@ -129,7 +197,7 @@ fn record<const D: usize>(
         let first = D - transposed_axes.unwrap_or(D);
         let [input, kernel, stride, dilation] =
             [input, kernel, stride, dilation].map(|sides| sides[first..].to_vec());
-        observed.seen.push(ObservedConvolution {
+        let convolution = ObservedConvolution {
             weight,
             is_transposed: transposed_axes.is_some(),
             batch,
@@ -140,6 +208,7 @@ fn record<const D: usize>(
             stride,
             dilation,
             geometry: of(geometry),
-        });
+        };
+        observed.seen.push(TimedConvolution { convolution, started, took: Duration::ZERO });
     });
 }

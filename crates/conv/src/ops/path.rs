@@ -1,10 +1,14 @@
 //! The implementation of a layer: our kernels, or burn's own operations.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::{DType, Device};
 
 use crate::kernels::Isa;
+
+/// Whether layers without a path of their own take burn's operations.
+static PREFERS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// The implementation of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,11 +21,17 @@ pub enum LayerPath {
 }
 
 impl LayerPath {
+    /// Makes [`Plain`](Self::Plain) the default of every device in this process, to compare our
+    /// kernels with burn's operations. Layers that exist already may have chosen kernels.
+    pub fn make_plain_default() {
+        PREFERS_PLAIN.store(true, Ordering::Relaxed);
+    }
+
     /// The default of a device.
     #[must_use]
     pub fn of(device: &Device) -> Self {
         #[cfg(feature = "flex")]
-        if super::listed::runs_our_kernels(device) {
+        if !PREFERS_PLAIN.load(Ordering::Relaxed) && super::listed::runs_our_kernels(device) {
             return Self::Kernels(Isa::detect().base());
         }
         let _ = device;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::{DType, Device, Tensor, assert_shape};
 
@@ -29,6 +30,9 @@ pub(crate) struct Parameters {
     pub(crate) bias: Option<Tensor<1>>,
 }
 
+/// Whether layers without a path of their own take burn's operations.
+static PREFERS_PLAIN: AtomicBool = AtomicBool::new(false);
+
 /// The implementation of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -42,6 +46,12 @@ pub enum LayerPath {
 }
 
 impl LayerPath {
+    /// Makes [`Plain`](Self::Plain) the default of every device in this process, to compare our
+    /// kernels with burn's operations. Layers that exist already may have chosen kernels.
+    pub fn make_plain_default() {
+        PREFERS_PLAIN.store(true, Ordering::Relaxed);
+    }
+
     /// The default of a device, for the layers that its kernels compute.
     #[must_use]
     pub fn of(device: &Device) -> Self {
@@ -50,6 +60,9 @@ impl LayerPath {
 
     #[cfg(any(feature = "flex", feature = "cube"))]
     fn of_device(device: &Device) -> Result<Self, PlainReason> {
+        if PREFERS_PLAIN.load(Ordering::Relaxed) {
+            return Err(PlainReason::Forced);
+        }
         kernels_of(device).map(|kernels| match kernels {
             Kernels::Cpu => Self::Kernels(Isa::detect().base()),
             Kernels::Gpu => Self::Cube,

@@ -11,7 +11,7 @@ use crate::kernels::Uniform;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PlainReason {
-    /// It was chosen by `with_path`.
+    /// It was chosen by `with_path` or `LayerPath::make_plain_default`.
     Forced,
     /// This build has no kernels for the device's backend.
     Backend,
@@ -35,7 +35,8 @@ pub enum PlainReason {
 impl fmt::Display for PlainReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Forced => formatter.write_str("it was chosen by `with_path`"),
+            Self::Forced => formatter
+                .write_str("it was chosen by `with_path` or `LayerPath::make_plain_default`"),
             Self::Backend => formatter.write_str(
                 "this build has no kernels for the backend of the device; the features of \
                  updraft-kan that bear the names of backends compile them",

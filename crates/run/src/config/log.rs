@@ -16,15 +16,8 @@ const UTILIZATION: Key<bool> = Key::new(
     "measures the device's peak first, as is always done with a narrow `precision`, and reports the model's GFLOP/s and their fraction of the peak with every step",
 )
 .default("false").edit(Edit::Free);
-const TRACE: Key<[u64; 2]> = Key::new(
-    "log.trace",
-    "`[first, last]`: steps written to `trace.json`, which Chrome and Perfetto show",
-)
-.edit(Edit::Free)
-.check("a list of two steps, the first not after the last", |[first, last]| first <= last);
-
 /// The keys of `log`.
-pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];
+pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION];
 
 /// What a run records in addition to `metrics.jsonl`; each field is the key of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +26,6 @@ pub struct LogPlan {
     pub csv: bool,
     pub tensorboard: bool,
     pub utilization: bool,
-    pub trace: Option<[u64; 2]>,
 }
 
 impl LogPlan {
@@ -43,7 +35,6 @@ impl LogPlan {
             csv: settings.value(&CSV)?,
             tensorboard: settings.value(&TENSORBOARD)?,
             utilization: settings.value(&UTILIZATION)?,
-            trace: settings.option(&TRACE)?,
         })
     }
 }

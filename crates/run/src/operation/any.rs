@@ -1,32 +1,26 @@
 //! Operations on a workload of any task.
 
-use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
 use updraft_data::Views;
-use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, LrRange, find_learning_rate};
+use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 
-use super::evaluate::evaluate;
+use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_int8::evaluate_int8;
 use super::examples::{refusal, rehearse};
+use super::initial::{initial_gradients, initial_outputs, initial_parameters};
 use super::kernels::{KernelChoice, kernels};
+use super::lr_search::{LrSearch, find_rate};
 use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
+use super::timing::{Timed, TimedWork, time_work};
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{CheckResult, VerifyInputs, verify};
 use crate::config::{Plan, RecomputePlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
-use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
-
-/// A range test of learning rates.
-pub struct LrSearch<'a> {
-    /// The learning rates to try.
-    pub range: LrRange,
-    /// Called after each update with the number of updates; may end the test.
-    pub poll: &'a mut dyn FnMut(usize) -> Control,
-}
+use crate::task::{Ability, About, Quantizable, Workload};
 
 /// A type-erased [`Workload`], as returned by [`TaskPlan::open`](crate::TaskPlan::open);
 /// implemented for all workloads.
@@ -64,6 +58,21 @@ pub trait AnyWorkload {
         &self,
         plan: &Plan,
         folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// As [`evaluate`](Self::evaluate), and traces the first `steps` batches into the run's folder:
+    /// `trace-eval.json` for Chrome and Perfetto, and
+    /// [`LayerTimes::OF_EVALUATION`](crate::LayerTimes::OF_EVALUATION).
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`RunError::Io`] if the folder cannot be written.
+    fn trace_evaluation(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        steps: u64,
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
@@ -124,6 +133,48 @@ pub trait AnyWorkload {
         recompute: RecomputePlan,
         device: &Device,
     ) -> Result<BatchGradients, RunError>;
+
+    /// Trains or evaluates a new model and times so many steps; nothing is written.
+    ///
+    /// The batches of these steps are read once before, so that a cache has what it has in the
+    /// later epochs of a run. A step that is done only once an epoch, such as an evaluation, is not
+    /// part of it.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], [`RunError::Train`], and [`RunError::Unusable`] for data without a
+    /// whole batch.
+    fn time_work(
+        &self,
+        plan: &Plan,
+        work: TimedWork,
+        steps: usize,
+        device: &Device,
+    ) -> Result<Timed, RunError>;
+
+    /// As [`test_outputs`](Self::test_outputs), of the model with which a run of the plan begins.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], and those of `receive`.
+    fn initial_outputs(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError>;
+
+    /// The loss and the gradients of the model with which a run of the plan begins, for the first
+    /// training batch.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`], [`RunError::Train`], and [`RunError::Unusable`] for data without a
+    /// whole batch.
+    fn initial_gradients(&self, plan: &Plan, device: &Device) -> Result<BatchGradients, RunError>;
+
+    /// Every number of the model with which a run of the plan begins, in f32.
+    ///
+    /// # Errors
+    /// [`RunError::Stream`] or [`RunError::Data`] for a model that is computed from data.
+    fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError>;
 
     /// Runs a learning-rate range test on a fresh model; `None` if `search.poll` stopped it before
     /// the first update.
@@ -206,6 +257,17 @@ impl<W: Workload> AnyWorkload for W {
         evaluate(self, plan, (folder, None), device, poll)
     }
 
+    fn trace_evaluation(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        steps: u64,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError> {
+        trace_evaluation(self, (plan, folder), steps, device, poll)
+    }
+
     fn evaluate_averaged(
         &self,
         plan: &Plan,
@@ -249,27 +311,40 @@ impl<W: Workload> AnyWorkload for W {
         gradients(self, (plan, folder), recompute, device)
     }
 
+    fn time_work(
+        &self,
+        plan: &Plan,
+        work: TimedWork,
+        steps: usize,
+        device: &Device,
+    ) -> Result<Timed, RunError> {
+        time_work(self, plan, (work, steps), device)
+    }
+
+    fn initial_outputs(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        initial_outputs(self, plan, device, receive)
+    }
+
+    fn initial_gradients(&self, plan: &Plan, device: &Device) -> Result<BatchGradients, RunError> {
+        initial_gradients(self, plan, device)
+    }
+
+    fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError> {
+        initial_parameters(self, plan, device)
+    }
+
     fn find_learning_rate(
         &self,
         plan: &Plan,
         device: &Device,
         search: LrSearch<'_>,
     ) -> Result<Option<Vec<LrPoint>>, RunError> {
-        let streams = self.streams(plan, StreamUse::Reading)?;
-        let device = device.clone().autodiff();
-        device.seed(plan.seed);
-        let model = plan.precision.autocast(self.prepare(plan, self.init(&device))?);
-        let settings = plan.run_settings(Path::new(""));
-        let points = find_learning_rate(
-            self.task(),
-            &model,
-            plan.train.optimizer.init(),
-            &*streams.train,
-            (&device, plan.seed),
-            (&settings.step, settings.loss_scale, &search.range),
-            search.poll,
-        )?;
-        Ok(points)
+        find_rate(self, plan, device, search)
     }
 
     fn rehearse(

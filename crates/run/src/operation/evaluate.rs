@@ -1,14 +1,19 @@
 //! Loading and evaluating a run's model.
 
+use std::time::Instant;
+
 use burn::module::Module;
 use burn::tensor::Device;
+use serde_json::json;
 use updraft_data::Views;
 use updraft_precision::Policy;
-use updraft_trainer::{Control, Evaluation, load_model, non_finite_parameter};
+use updraft_trainer::{Control, Evaluation, EvaluationPass, load_model, non_finite_parameter};
 
+use super::layer_times::{TraceFiles, Tracer};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::record::TracedStep;
 use crate::task::{Ability, StreamUse, Workload};
 
 /// Loads the served parameters of a run into a fresh model, in the run's precision.
@@ -85,5 +90,43 @@ pub(super) fn evaluate<W: Workload>(
             Err(not_finite(folder, "the loss".to_owned()))
         }
         score => Ok(score.map(|score| score.evaluation)),
+    }
+}
+
+/// As [`evaluate`], and writes a trace of the first `steps` batches.
+pub(super) fn trace_evaluation<W: Workload>(
+    workload: &W,
+    (plan, folder): (&Plan, &RunFolder),
+    steps: u64,
+    device: &Device,
+    poll: &mut dyn FnMut(usize) -> Control,
+) -> Result<Option<Evaluation>, RunError> {
+    workload.check(folder)?;
+    let model = load(workload.init(device), plan, folder)?;
+    let test = workload.streams(plan, StreamUse::Reading)?.test;
+    let decided = workload.decided(folder)?;
+    let task = decided.as_ref().unwrap_or(workload.task());
+    let mut tracer = Tracer::start(folder, TraceFiles::EVALUATION, (plan, device), (steps, None))?;
+    let mut pass = EvaluationPass::new(task, &model, &*test, device, plan.precision);
+    let started = Instant::now();
+    let micros = |since: Instant| since.elapsed().as_micros() as u64;
+    for number in 0.. {
+        let (begun, begin_us) = (Instant::now(), micros(started));
+        let batch = pass.next_batch();
+        let batch = batch.map_err(|cause| RunError::Stream { split: "test", cause })?;
+        let Some(batch) = batch else { break };
+        let (name, samples) = (format!("batch {number}"), batch.samples);
+        let (times, facts) = (pass.batch_times(), json!({ "samples": samples }));
+        let step = TracedStep { name, begin_us, lasts_us: micros(begun), times, facts };
+        tracer.step(&step, &model)?;
+        if poll(pass.samples()) == Control::Stop {
+            return Ok(None);
+        }
+    }
+    tracer.finish()?;
+    let score = pass.evaluation();
+    match score.loss().is_finite() {
+        false => Err(not_finite(folder, "the loss".to_owned())),
+        true => Ok(Some(score)),
     }
 }

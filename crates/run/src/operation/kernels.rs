@@ -38,11 +38,10 @@ pub(super) fn kernels<W: Workload>(
     let input = input.cast_floats(plan.precision.compute);
     let forward = || drop(workload.task().forward(&model, input, &StepContext::evaluation()));
     let ((), observed) = observe_convolutions(forward);
-    let mut names = Names::default();
-    model.visit(&mut names);
+    let names = layer_names(&model);
     let isa = Isa::detect();
     let choices = observed.into_iter().map(|convolution| {
-        let layer = names.of.get(&convolution.weight).cloned().unwrap_or_default();
+        let layer = names.get(&convolution.weight).cloned().unwrap_or_default();
         Pass::ALL.map(|pass| KernelChoice {
             layer: layer.clone(),
             convolution: convolution.clone(),
@@ -51,6 +50,13 @@ pub(super) fn kernels<W: Workload>(
         })
     });
     choices.flatten().collect()
+}
+
+/// The path of the layer that owns each parameter of a model.
+pub(super) fn layer_names(model: &impl Module) -> HashMap<ParamId, String> {
+    let mut names = Names::default();
+    model.visit(&mut names);
+    names.of
 }
 
 /// Collects the layers that own parameters.

@@ -103,19 +103,29 @@ pub(super) fn gradients<W: Workload>(
 ) -> Result<BatchGradients, RunError> {
     workload.check(folder)?;
     let device = in_recomputation(recompute, device.clone());
-    let train = workload.streams(plan, StreamUse::Reading)?.train;
     let fresh = plan.precision.autocast(workload.init(&device));
     let model = load_to_train(fresh, plan, folder)?;
+    first_gradients(workload, &model, (plan, recompute), &device)
+}
+
+/// The loss and the gradients of a model for the first training batch; `device` is the model's.
+pub(super) fn first_gradients<W: Workload>(
+    workload: &W,
+    model: &W::Model,
+    (plan, recompute): (&Plan, RecomputePlan),
+    device: &Device,
+) -> Result<BatchGradients, RunError> {
+    let train = workload.streams(plan, StreamUse::Reading)?.train;
     let failed = |cause| RunError::Stream { split: "training", cause };
     let batch = train.epoch(0).next().transpose().map_err(failed)?;
     let batch = batch.ok_or_else(|| RunError::Unusable {
         reason: "the training data has no whole batch; set `train.batch` lower".to_owned(),
     })?;
-    let placed = workload.task().place(batch, &device).map_err(failed)?;
+    let placed = workload.task().place(batch, device).map_err(failed)?;
     let settings = StepSettings {
         in_segments: recompute == RecomputePlan::Segments,
         ..plan.run_settings(Path::new("")).step
     };
     device.seed(plan.seed);
-    Ok(batch_gradients(workload.task(), &model, placed, &settings, plan.seed)?)
+    Ok(batch_gradients(workload.task(), model, placed, &settings, plan.seed)?)
 }

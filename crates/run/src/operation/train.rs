@@ -6,7 +6,6 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
-use serde_json::Value;
 use updraft_data::Part;
 use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Wire, gather};
@@ -15,7 +14,9 @@ use updraft_trainer::{
     TrainError, evaluate, metric_specs,
 };
 
+use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, refuse_too_large};
+use super::run_record::Record;
 use super::training_device::training_device;
 use crate::config::Plan;
 use crate::environment::Environment;
@@ -41,6 +42,9 @@ pub struct Training<'a> {
     /// The ranks that train this run together; each has its own `Training`, and the others wait
     /// for rank 0 to write the folder, which all of them read.
     pub collective: &'a mut dyn Collective,
+    /// How many of the first steps are traced: `trace.json` for Chrome and Perfetto, and
+    /// [`LayerTimes::OF_TRAINING`](crate::LayerTimes::OF_TRAINING) with the time of each layer.
+    pub trace_steps: Option<u64>,
     /// The start of the work, and the processor seconds used until then, if known: [`Trained`]
     /// counts from there.
     pub began: (Instant, Option<f64>),
@@ -142,7 +146,9 @@ pub(super) fn train<W: Workload>(
     training: Training<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Trained, RunError> {
-    let Training { plan, device: plain, selection, runs, resumed, collective, began } = training;
+    let Training { plan, device: plain, selection, runs, resumed, collective, began, .. } =
+        training;
+    let trace_steps = training.trace_steps.filter(|steps| *steps > 0);
     let (rank, count) = (collective.rank(), collective.size());
     let is_first = rank == 0;
     let (started, cpu_before) = began;
@@ -251,12 +257,18 @@ pub(super) fn train<W: Workload>(
             notes,
         })?;
     }
+    let peak = measured.as_ref().and_then(|it| Some(it.as_ref().ok()?.peak_gflop_per_s()));
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
     let mut record = match is_first {
         true => Some(Record {
             metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
             held: PeakMemory::start(plain)?,
             utilization,
+            tracer: trace_steps
+                .map(|steps| {
+                    Tracer::start(&folder, TraceFiles::TRAINING, (plan, plain), (steps, peak))
+                })
+                .transpose()?,
         }),
         false => None,
     };
@@ -271,7 +283,9 @@ pub(super) fn train<W: Workload>(
         }
         let control = observer.event(event);
         if let Some(record) = &mut record
-            && let Err(error) = record.write(event, || workload.epoch_fields(model))
+            && let Err(error) = record
+                .write(event, || workload.epoch_fields(model))
+                .and_then(|()| record.trace(event, model))
         {
             failure = Some(error);
         }
@@ -295,6 +309,7 @@ pub(super) fn train<W: Workload>(
         return Ok(Trained { folder, ending, test, wall_s: wall_s(started), cpu_s: cpu_s() });
     };
     record.metrics.flush()?;
+    record.tracer.as_mut().map_or(Ok(()), Tracer::finish)?;
     if ending != Ending::Stopped {
         if let Some(decided) = workload.decide(plan, &served, plain, &folder)? {
             // All samples, where this rank trained on a part of every batch.
@@ -337,39 +352,4 @@ pub(super) fn train<W: Workload>(
 fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
     let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
-}
-
-/// The records of a run in progress.
-struct Record {
-    metrics: Metrics,
-    held: PeakMemory,
-    utilization: Option<Utilization>,
-}
-
-impl Record {
-    fn write(
-        &mut self,
-        event: &Event,
-        epoch_fields: impl FnOnce() -> Vec<(&'static str, Value)>,
-    ) -> Result<(), RunError> {
-        match event {
-            Event::Step(report) => {
-                let share = self.utilization.as_ref();
-                let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
-                self.metrics.write(event, share.as_ref().map_or(&[], |share| share))
-            }
-            Event::Epoch(report) => {
-                let mut fields = epoch_fields();
-                if let Some(utilization) = &self.utilization {
-                    let samples = report.samples_per_s * report.train_us as f64 * 1e-6;
-                    fields.extend(utilization.fields(samples, report.train_us));
-                }
-                fields.extend(self.held.epoch()?);
-                self.metrics.write(event, &fields)
-            }
-            // A resumed run starts from the checkpoint, so the metrics must be complete up to it.
-            Event::Saving { .. } => self.metrics.flush(),
-            _ => Ok(()),
-        }
-    }
 }

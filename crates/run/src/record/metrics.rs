@@ -10,7 +10,6 @@ use updraft_trainer::Event;
 use super::event_file::EventFile;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
-use super::trace::Trace;
 use crate::bounded::{LINE_BYTES, read_line};
 use crate::config::LogPlan;
 use crate::error::RunError;
@@ -24,7 +23,6 @@ pub(crate) struct Metrics {
     path: PathBuf,
     tables: Vec<Table>,
     events: Option<EventFile>,
-    trace: Option<Trace>,
 }
 
 impl Metrics {
@@ -69,8 +67,7 @@ impl Metrics {
         };
         let events =
             plan.tensorboard.then(|| EventFile::create(folder.path(), schema)).transpose()?;
-        let trace = plan.trace.map(|steps| Trace::create(folder.path(), steps)).transpose()?;
-        let mut metrics = Self { file, path, tables, events, trace };
+        let mut metrics = Self { file, path, tables, events };
         for (line, value) in &kept {
             metrics.derive(line, value)?;
         }
@@ -95,8 +92,7 @@ impl Metrics {
         for table in &mut self.tables {
             table.flush()?;
         }
-        self.events.as_mut().map_or(Ok(()), EventFile::flush)?;
-        self.trace.as_mut().map_or(Ok(()), Trace::flush)
+        self.events.as_mut().map_or(Ok(()), EventFile::flush)
     }
 
     fn derive(&mut self, line: &str, value: &Value) -> Result<(), RunError> {
@@ -105,9 +101,6 @@ impl Metrics {
         }
         if let Some(events) = &mut self.events {
             events.add(value)?;
-        }
-        if let Some(trace) = &mut self.trace {
-            trace.add(value)?;
         }
         Ok(())
     }

@@ -12,3 +12,4 @@ mod trace;
 pub(crate) use metrics::Metrics;
 pub use metrics::{RecordedMetrics, read_metrics};
 pub use schema::RunSchema;
+pub(crate) use trace::{Trace, TracedStep};

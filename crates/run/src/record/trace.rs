@@ -1,69 +1,102 @@
-//! Selected steps as a trace for Chrome and Perfetto.
+//! Steps as a trace for Chrome and Perfetto.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use updraft_trainer::StepTimes;
 
 use crate::error::RunError;
 
-/// The phases of a step in their order, as name and field.
-const PHASES: [(&str, &str); 5] = [
-    ("data wait", "data_wait_us"),
-    ("copy", "copy_us"),
-    ("forward", "forward_us"),
-    ("backward", "backward_us"),
-    ("optimizer", "optimizer_us"),
-];
+/// The rows of the trace: whole steps with their phases, and the layers of forward passes.
+const STEPS: u64 = 1;
+const LAYERS: u64 = 2;
 
 /// A file in the array form of the Trace Event Format, whose closing bracket is optional, so that
 /// it is valid after every step.
-pub(super) struct Trace {
+pub(crate) struct Trace {
     file: BufWriter<File>,
     path: PathBuf,
-    steps: [u64; 2],
+}
+
+/// A step, or a batch of an evaluation. Times are microseconds since the start of the work.
+pub(crate) struct TracedStep {
+    pub(crate) name: String,
+    pub(crate) begin_us: u64,
+    pub(crate) lasts_us: u64,
+    pub(crate) times: StepTimes,
+    /// Further facts, such as the loss.
+    pub(crate) facts: Value,
 }
 
 impl Trace {
-    /// Truncates the file, for the steps from the first to the last given.
-    pub(super) fn create(run: &Path, steps: [u64; 2]) -> Result<Self, RunError> {
-        let path = run.join("trace.json");
+    /// Truncates the file.
+    pub(crate) fn create(run: &Path, name: &str) -> Result<Self, RunError> {
+        let path = run.join(name);
         let failed = |cause| RunError::io("write", &path, cause);
         let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
         writeln!(file, "[").map_err(failed)?;
-        Ok(Self { file, path, steps })
+        let mut trace = Self { file, path };
+        for (row, name) in [(STEPS, "steps"), (LAYERS, "convolutions, forward")] {
+            trace.line(&json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": row,
+                                "args": { "name": name } }))?;
+        }
+        Ok(trace)
     }
 
-    /// Appends a step with its phases, if it is selected.
+    /// Appends a step with its phases and the memory of this process.
     ///
     /// Phases are consecutive, in their order; with accumulation each is the sum over batches.
-    pub(super) fn add(&mut self, event: &Value) -> Result<(), RunError> {
-        let [first, last] = self.steps;
-        let step = event["step"].as_u64().filter(|step| (first..=last).contains(step));
-        let (Some(step), true) = (step, event["event"] == "step") else { return Ok(()) };
-        let number = |field: &str| event[field].as_u64().unwrap_or_default();
-        let mut begin = number("at_us");
-        let whole = number("data_wait_us") + number("step_us");
-        self.slice(&format!("step {step}"), begin, whole, event["loss"].clone())?;
-        for (name, field) in PHASES {
-            self.slice(name, begin, number(field), Value::Null)?;
-            begin += number(field);
+    pub(crate) fn add_step(&mut self, step: &TracedStep) -> Result<(), RunError> {
+        let TracedStep { name, begin_us, lasts_us, times, facts } = step;
+        self.slice(STEPS, name, (*begin_us, *lasts_us), facts.clone())?;
+        let mut begin = *begin_us;
+        for (name, us) in times.phases() {
+            if us > 0 {
+                self.slice(STEPS, name, (begin, us), Value::Null)?;
+            }
+            begin += us;
+        }
+        if let Some(bytes) = updraft_device::memory().resident_bytes {
+            let at = begin_us + lasts_us;
+            self.line(&json!({ "name": "memory", "ph": "C", "ts": at, "pid": 1,
+                               "args": { "resident MiB": bytes >> 20 } }))?;
         }
         Ok(())
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+    /// Appends the forward pass of a layer.
+    pub(crate) fn add_layer(
+        &mut self,
+        name: &str,
+        (begin_us, us): (u64, u64),
+        operations: u64,
+    ) -> Result<(), RunError> {
+        self.slice(LAYERS, name, (begin_us, us), json!({ "operations": operations }))
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), RunError> {
         self.file.flush().map_err(|cause| RunError::io("write", &self.path, cause))
     }
 
-    fn slice(&mut self, name: &str, begin: u64, lasts: u64, loss: Value) -> Result<(), RunError> {
-        let mut slice =
-            json!({ "name": name, "ph": "X", "ts": begin, "dur": lasts, "pid": 1, "tid": 1 });
-        if !loss.is_null() {
-            slice["args"] = json!({ "loss": loss });
+    fn slice(
+        &mut self,
+        row: u64,
+        name: &str,
+        (begin_us, us): (u64, u64),
+        args: Value,
+    ) -> Result<(), RunError> {
+        let mut slice = json!({ "name": name, "ph": "X", "ts": begin_us, "dur": us, "pid": 1,
+                                "tid": row });
+        if !args.is_null() {
+            slice["args"] = args;
         }
-        writeln!(self.file, "{slice},").map_err(|cause| RunError::io("write", &self.path, cause))
+        self.line(&slice)
+    }
+
+    fn line(&mut self, value: &Value) -> Result<(), RunError> {
+        writeln!(self.file, "{value},").map_err(|cause| RunError::io("write", &self.path, cause))
     }
 }
 
@@ -72,25 +105,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chosen_steps_are_laid_out_phase_by_phase() {
+    fn steps_are_laid_out_phase_by_phase_with_layers_and_memory() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let mut trace = Trace::create(dir.path(), [2, 3]).expect("created");
-        for step in 0..6 {
-            let event = json!({
-                "event": "step", "step": step, "loss": 0.5, "at_us": 100 * step, "step_us": 60,
-                "data_wait_us": 10, "copy_us": 5, "forward_us": 20, "backward_us": 25,
-                "optimizer_us": 8,
-            });
-            trace.add(&event).expect("written");
+        let mut trace = Trace::create(dir.path(), "trace.json").expect("created");
+        let times = StepTimes {
+            data_wait_us: 10,
+            copy_us: 5,
+            forward_us: 20,
+            backward_us: 25,
+            exchange_us: 0,
+            optimizer_us: 8,
+        };
+        for step in 2..4 {
+            let (name, begin_us) = (format!("step {step}"), 100 * step);
+            let facts = json!({ "loss": 0.5 });
+            let traced = TracedStep { name, begin_us, lasts_us: 70, times, facts };
+            trace.add_step(&traced).expect("written");
         }
+        trace.add_layer("stem", (216, 9), 1000).expect("written");
         trace.flush().expect("flushed");
         let text = std::fs::read_to_string(dir.path().join("trace.json")).expect("read");
         let whole = format!("{}]", text.trim_end().trim_end_matches(','));
-        let slices: Vec<Value> = serde_json::from_str(&whole).expect("JSON");
-        assert_eq!(slices.len(), 12);
-        assert_eq!(slices[0]["name"], "step 2");
+        let events: Vec<Value> = serde_json::from_str(&whole).expect("JSON");
+        let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+        assert_eq!(slices.len(), 13);
+        assert_eq!(
+            (&slices[0]["name"], &slices[0]["args"]["loss"]),
+            (&json!("step 2"), &json!(0.5))
+        );
         assert_eq!((slices[0]["ts"].as_u64(), slices[0]["dur"].as_u64()), (Some(200), Some(70)));
         assert_eq!(slices[3]["name"], "forward");
         assert_eq!((slices[3]["ts"].as_u64(), slices[3]["dur"].as_u64()), (Some(215), Some(20)));
+        assert_eq!((&slices[12]["name"], &slices[12]["tid"]), (&json!("stem"), &json!(LAYERS)));
+        let has_memory = updraft_device::memory().resident_bytes.is_some();
+        let memory = events.iter().filter(|event| event["ph"] == "C").count();
+        assert_eq!(memory, if has_memory { 2 } else { 0 });
     }
 }

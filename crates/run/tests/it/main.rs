@@ -1,6 +1,7 @@
 //! Tests of the public API.
 
 mod any_run;
+mod experiment;
 mod folders;
 mod image_to_image;
 mod inheriting;

@@ -45,7 +45,7 @@ fn a_plan_of_images_survives_being_written_then_read() {
         "precision = \"f16-mixed\"",
         "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
         "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
-        "[log]\ncsv = true\ntensorboard = true\nutilization = true\ntrace = [1, 3]",
+        "[log]\ncsv = true\ntensorboard = true\nutilization = true",
         "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
          criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
          non_finite = { kind = \"skip\", at_most = 3 }\nplateau = { patience = 3 }\n\
@@ -84,7 +84,7 @@ fn a_plan_of_tables_survives_being_written_then_read() {
         table(
             "[model]\nkind = \"kan\"\nhidden = []\noutside = \"extend\"\npenalty = { l1 = 0.1 }\n\
              [train]\nearly_stop = { patience = 2 }\n\
-             plateau = { patience = 3 }\nclip_norm = 1.0\n[log]\ncsv = true\ntrace = [1, 2]",
+             plateau = { patience = 3 }\nclip_norm = 1.0\n[log]\ncsv = true",
         ),
     ] {
         survives(&text);

@@ -56,7 +56,6 @@ fn a_value_out_of_range_is_named_with_its_key_and_line() {
         ("[train]\nlabel_smoothing = 1.0", "train.label_smoothing"),
         ("[train]\nloss = { kind = \"focal\", gamma = -1.0 }", "train.loss.gamma"),
         ("augment.mix_up = { alpha = 0.2 }\ntrain.loss = { kind = \"focal\" }", "train.loss.kind"),
-        ("[log]\ntrace = [5, 2]", "log.trace"),
     ] {
         is_refused(text, key);
     }
@@ -142,7 +141,6 @@ fn a_value_out_of_range_of_tables_is_named_with_its_key_and_line() {
         (table("[model]\nkind = \"kan\"\ndomain = -1.0"), "model.domain"),
         (table("[train]\nbatch = 0"), "train.batch"),
         (table("[train]\nepochs = 0"), "train.epochs"),
-        (table("[log]\ntrace = [5, 2]"), "log.trace"),
     ] {
         is_refused(&text, key);
     }

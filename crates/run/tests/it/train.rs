@@ -69,6 +69,7 @@ pub(crate) fn train(
         runs,
         resumed,
         collective: &mut Alone,
+        trace_steps: None,
         began: (Instant::now(), updraft_device::cpu_seconds()),
     };
     workload.train(training, watcher).expect("it trains")
@@ -77,7 +78,7 @@ pub(crate) fn train(
 #[test]
 fn a_run_leaves_its_plan_schema_metrics_and_summary() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let plan = read(&format!("{ROWS}[log]\ncsv = true\ntrace = [0, 1]\n")).expect("valid");
+    let plan = read(&format!("{ROWS}[log]\ncsv = true\n")).expect("valid");
     let mut watcher = Watcher::default();
     let trained = train(&plan, dir.path(), None, &mut watcher);
     assert_eq!((trained.ending, watcher.updates), (Ending::Complete, 8));
@@ -102,7 +103,7 @@ fn a_run_leaves_its_plan_schema_metrics_and_summary() {
     assert_eq!(last["test"]["y-rmse"].as_f64(), Some(test));
     let summary: serde_json::Value = folder.read_json("summary.json").expect("a summary");
     assert_eq!((summary["steps"].as_u64(), summary["complete"].as_bool()), (Some(8), Some(true)));
-    for file in ["environment.json", "encoder.json", "steps.csv", "epochs.csv", "trace.json"] {
+    for file in ["environment.json", "encoder.json", "steps.csv", "epochs.csv"] {
         assert!(folder.has(file), "{file}");
     }
     // Points, residuals, the importance of both features and the dependence on each.

@@ -1,0 +1,72 @@
+//! Processes of this program that a command starts.
+
+use std::process::{Child, Command, ExitStatus};
+
+/// Puts the process into another group, so that Ctrl-C reaches only the command, which ends it.
+#[cfg(unix)]
+pub(crate) fn apart(command: &mut Command) {
+    std::os::unix::process::CommandExt::process_group(command, 0);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn apart(_: &mut Command) {}
+
+/// A process that is killed when this value is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The process may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The signal that ended a process.
+#[cfg(unix)]
+pub(crate) fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// Whether the out-of-memory killer or a failed allocation ended a process: any other signal is a
+/// bug of the program.
+pub(crate) fn ran_out_of_memory(status: ExitStatus) -> bool {
+    /// Signal numbers defined by POSIX.
+    const ABORT: i32 = 6;
+    const KILL: i32 = 9;
+    // On systems without signals such a process has an exit code.
+    matches!(signal(status), Some(ABORT | KILL))
+}
+
+/// Devices with their own memory report a failed allocation as a panic.
+pub(crate) fn says_out_of_memory(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ["out of memory", "outofmemory", "memory allocation", "failed to allocate"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// Lets the system kill this process first if memory runs out.
+pub(crate) fn die_first() {
+    // Only Linux has this file; other systems choose by themselves.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_crash_is_no_answer_about_memory() {
+        let [abort, kill, segmentation_fault] = [6, 9, 11].map(ExitStatus::from_raw);
+        assert!(ran_out_of_memory(abort) && ran_out_of_memory(kill));
+        assert!(!ran_out_of_memory(segmentation_fault));
+    }
+}

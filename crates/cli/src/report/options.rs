@@ -1,0 +1,242 @@
+//! The page of `compare-options`: rates as bars, times, memory and differences as tables.
+
+use std::fmt::Write;
+
+use super::page::document;
+use super::plot::escape;
+use crate::performance::{Comparison, Kind, RowResult, Verdict};
+
+/// The width of a chart's bars and the space for names and numbers, in pixels.
+const BARS: f64 = 420.0;
+const NAMES: f64 = 190.0;
+const NUMBERS: f64 = 150.0;
+
+/// The height of a row.
+const ROW: f64 = 22.0;
+
+/// Colors of bars: the baseline and what is the same, faster, and slower (Okabe and Ito 2008).
+const COLORS: [&str; 3] = ["#9aa0a6", "#009e73", "#d55e00"];
+
+/// The page of the comparisons of a config.
+pub(crate) fn options_page(name: &str, about: &[String], comparisons: &[Comparison]) -> String {
+    let title = format!("{name}: optimizations compared");
+    let mut body = format!("<h1>{}</h1>\n", escape(&title));
+    for line in about {
+        let _ = writeln!(body, "<p>{}</p>", escape(line));
+    }
+    for comparison in comparisons {
+        section(&mut body, comparison);
+    }
+    document(&title, &body)
+}
+
+fn section(body: &mut String, comparison: &Comparison) {
+    let (work, short) = (comparison.work.name(), comparison.short);
+    let _ = writeln!(
+        body,
+        "<h2>{}: {} per second</h2>\n<p>Medians of {} repeats of {} steps; lines are the smallest \
+         and the largest repeat. Gray is the baseline and what does not differ from it by more \
+         than the spread, green is faster, orange is slower.</p>",
+        capitalized(work),
+        escape(short),
+        comparison.repeats,
+        comparison.steps
+    );
+    body.push_str(&chart(comparison));
+    let _ = write!(
+        body,
+        "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">{}/s</th>\
+         <th class=\"number\">ratio</th><th class=\"number\">p50 ms</th>\
+         <th class=\"number\">p95 ms</th><th class=\"number\">first step ms</th>\
+         <th class=\"number\">waiting for data</th><th class=\"number\">peak MiB</th></tr>\n",
+        escape(short)
+    );
+    for row in &comparison.rows {
+        times(body, row);
+    }
+    for (name, reason) in &comparison.without_effect {
+        let _ = writeln!(
+            body,
+            "<tr><td>{name}</td><td colspan=\"7\">no effect: {}</td></tr>",
+            escape(reason)
+        );
+    }
+    body.push_str("</table></div>\n");
+    differences(body, comparison);
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The name of a row; those that are added to the rows above are indented.
+fn name(row: &RowResult) -> String {
+    let indent = if row.row.kind == Kind::Cumulative { "&emsp;" } else { "" };
+    format!("{indent}{}", escape(&row.row.name))
+}
+
+fn times(body: &mut String, row: &RowResult) {
+    let _ = match &row.measured {
+        Err(reason) => writeln!(
+            body,
+            "<tr><td>{}</td><td colspan=\"7\">{}</td></tr>",
+            name(row),
+            escape(reason)
+        ),
+        Ok(measured) => {
+            let ratio = row.ratio.map_or_else(String::new, |(ratio, _)| {
+                format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+            });
+            let mib = measured.peak_bytes.map_or_else(String::new, |it| (it >> 20).to_string());
+            let cells = [
+                format!("{:.1} ± {:.1} %", measured.rate.median, 100.0 * measured.rate.relative()),
+                ratio,
+                format!("{:.2}", 1e3 * measured.p50_s.median),
+                format!("{:.2}", 1e3 * measured.p95_s.median),
+                format!("{:.1}", 1e3 * measured.first_s.median),
+                format!("{:.1} %", 100.0 * measured.data_share.median),
+                mib,
+            ];
+            let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
+            writeln!(body, "<tr><td>{}</td>{cells}</tr>", name(row))
+        }
+    };
+}
+
+fn differences(body: &mut String, comparison: &Comparison) {
+    if comparison.rows.iter().all(|row| row.difference.is_none()) {
+        return;
+    }
+    body.push_str(
+        "<h2>Results beside the baseline</h2>\n<p>Training: gradients of the first batch; \
+         inference: outputs for test data, with the metrics. Both before training, with the same \
+         inputs and the same initial parameters; the relative error is in Euclidean norms.</p>\n\
+         <div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">largest error</th>\
+         <th class=\"number\">relative error</th><th class=\"number\">cosine</th>\
+         <th class=\"number\">PSNR dB</th><th class=\"number\">SSIM</th>\
+         <th>loss and metrics</th></tr>\n",
+    );
+    for row in &comparison.rows {
+        let _ = match &row.difference {
+            None => Ok(()),
+            Some(Err(reason)) => writeln!(
+                body,
+                "<tr><td>{}</td><td colspan=\"6\">not comparable: {}</td></tr>",
+                name(row),
+                escape(reason)
+            ),
+            Some(Ok(found)) => {
+                let parity = &found.parity;
+                let psnr = if parity.psnr_db.is_finite() {
+                    format!("{:.1}", parity.psnr_db)
+                } else {
+                    "equal".to_owned()
+                };
+                let cells = [
+                    format!("{:.2e}", parity.max_abs),
+                    format!("{:.2e}", parity.relative_error()),
+                    format!("{:.8}", parity.cosine),
+                    psnr,
+                    found.ssim.map_or_else(|| "–".to_owned(), |ssim| format!("{ssim:.5}")),
+                ];
+                let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
+                let loss =
+                    found.loss.map(|(expected, loss)| format!("loss {expected:.6} → {loss:.6}"));
+                let metrics = found
+                    .metrics
+                    .iter()
+                    .map(|pair| format!("{} {:+.2} %", pair.spec.name, 100.0 * pair.difference()));
+                let all: Vec<String> = loss.into_iter().chain(metrics).collect();
+                let name = name(row);
+                writeln!(
+                    body,
+                    "<tr><td>{name}</td>{cells}<td>{}</td></tr>",
+                    escape(&all.join(", "))
+                )
+            }
+        };
+    }
+    body.push_str("</table></div>\n");
+}
+
+/// Rates as bars, with the spread of the repeats as lines, and a line at the baseline.
+fn chart(comparison: &Comparison) -> String {
+    let measured =
+        || comparison.rows.iter().filter_map(|row| Some((row, row.measured.as_ref().ok()?)));
+    let most = measured().map(|(_, measured)| measured.rate.high).fold(0.0, f64::max);
+    if !(most.is_finite() && most > 0.0) {
+        return String::new();
+    }
+    let x = |rate: f64| NAMES + BARS * rate / most;
+    let (width, height) = (NAMES + BARS + NUMBERS, ROW * measured().count() as f64 + 8.0);
+    let mut svg = format!(
+        "<figure class=\"wide\">\n<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} \
+         {height}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" \
+         font-size=\"13\" role=\"img\" aria-label=\"{} per second of every row\">\n",
+        escape(comparison.short)
+    );
+    for (at, (row, measured)) in measured().enumerate() {
+        let top = 4.0 + ROW * at as f64;
+        let middle = top + 0.5 * ROW;
+        let color = match row.ratio.map(|(_, verdict)| verdict) {
+            Some(Verdict::Faster) => COLORS[1],
+            Some(Verdict::Slower) => COLORS[2],
+            Some(Verdict::Same | Verdict::Unknown) | None => COLORS[0],
+        };
+        let rate = measured.rate;
+        let ratio =
+            row.ratio.map_or_else(String::new, |(ratio, _)| format!(" ({:.2})", ratio.median));
+        let shown: String = row.row.name.chars().take(26).collect();
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n\
+             <rect x=\"{NAMES}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{color}\"/>\n\
+             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\" \
+             stroke=\"#1c2330\"/>\n<text x=\"{:.1}\" y=\"{:.1}\">{:.1}{ratio}</text>\n",
+            NAMES - 8.0,
+            middle + 4.0,
+            escape(&shown),
+            top + 3.0,
+            x(rate.median) - NAMES,
+            ROW - 6.0,
+            x(rate.low),
+            x(rate.high),
+            x(rate.high) + 8.0,
+            middle + 4.0,
+            rate.median,
+        );
+    }
+    if let Some((_, baseline)) = measured().next() {
+        let at = x(baseline.rate.median);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{height}\" stroke=\"#1c2330\" \
+             stroke-dasharray=\"3 3\"/>"
+        );
+    }
+    svg.push_str("</svg>\n</figure>\n");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::performance::planted;
+
+    #[test]
+    fn a_page_has_a_bar_for_each_row_in_the_color_of_its_verdict() {
+        let comparison =
+            planted(&[("baseline", &[1.0, 1.1]), ("<slow>", &[2.0, 2.2]), ("fast", &[0.5, 0.5])]);
+        let page = options_page("a & b", &["on flex".to_owned()], &[comparison]);
+        assert_eq!(page.matches("<rect").count(), 3, "{page}");
+        assert_eq!(page.matches("fill=\"#d55e00\"").count(), 1);
+        assert_eq!(page.matches("fill=\"#009e73\"").count(), 1);
+        for expected in
+            ["a &amp; b", "&lt;slow&gt;", "no effect: flex does not have it", "0.50 (0.50–0.50)"]
+        {
+            assert!(page.contains(expected), "`{expected}` is missing: {page}");
+        }
+        assert!(!page.contains("<slow>") && !page.contains("<script"), "{page}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The records that a run writes while it trains.
+
+use burn::module::Module;
+use serde_json::{Value, json};
+use updraft_trainer::Event;
+
+use super::layer_times::Tracer;
+use crate::error::RunError;
+use crate::peak_memory::PeakMemory;
+use crate::record::{Metrics, TracedStep};
+use crate::utilization::Utilization;
+
+/// The records of a run in progress.
+pub(super) struct Record {
+    pub(super) metrics: Metrics,
+    pub(super) held: PeakMemory,
+    pub(super) utilization: Option<Utilization>,
+    pub(super) tracer: Option<Tracer>,
+}
+
+impl Record {
+    /// Adds a step to the trace, if it is one of the traced steps.
+    pub(super) fn trace(&mut self, event: &Event, model: &impl Module) -> Result<(), RunError> {
+        let Some(tracer) = &mut self.tracer else { return Ok(()) };
+        let Event::Step(report) = event else {
+            tracer.skip();
+            return Ok(());
+        };
+        let step = TracedStep {
+            name: format!("step {}", report.step),
+            begin_us: report.at_us,
+            lasts_us: report.times.data_wait_us + report.step_us,
+            times: report.times,
+            facts: json!({ "loss": report.loss, "samples": report.samples }),
+        };
+        tracer.step(&step, model)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        event: &Event,
+        epoch_fields: impl FnOnce() -> Vec<(&'static str, Value)>,
+    ) -> Result<(), RunError> {
+        match event {
+            Event::Step(report) => {
+                let share = self.utilization.as_ref();
+                let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
+                self.metrics.write(event, share.as_ref().map_or(&[], |share| share))
+            }
+            Event::Epoch(report) => {
+                let mut fields = epoch_fields();
+                if let Some(utilization) = &self.utilization {
+                    let samples = report.samples_per_s * report.train_us as f64 * 1e-6;
+                    fields.extend(utilization.fields(samples, report.train_us));
+                }
+                fields.extend(self.held.epoch()?);
+                self.metrics.write(event, &fields)
+            }
+            // A resumed run starts from the checkpoint, so the metrics must be complete up to it.
+            Event::Saving { .. } => self.metrics.flush(),
+            _ => Ok(()),
+        }
+    }
+}

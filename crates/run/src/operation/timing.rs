@@ -1,0 +1,194 @@
+//! The time of training steps and of forward passes on a workload's own batches.
+
+use std::path::Path;
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::tensor::Device;
+use updraft_precision::LossScaler;
+use updraft_trainer::{
+    BatchStream, EpochStream, StepAt, StepContext, Task, Tensors, TrainError,
+    train_step_accumulated,
+};
+
+use super::initial::initial_model;
+use super::training_device::training_device;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::task::{StreamUse, Workload};
+
+/// What is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimedWork {
+    /// Training steps: waiting for data, copying it, forward, backward and update.
+    Training,
+    /// Forward passes on test data: waiting for data, copying it, and forward.
+    Inference,
+}
+
+/// The times of a fresh model's steps.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Timed {
+    /// Wall time of the first step in seconds, with what is compiled, tuned and allocated for it.
+    pub first_s: f64,
+    /// The steps after it, without the first one that uses cached data.
+    pub steps: Vec<TimedStep>,
+}
+
+/// A step that was timed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimedStep {
+    /// Samples of all its batches.
+    pub samples: usize,
+    /// Wall time in seconds until the device was done.
+    pub seconds: f64,
+    /// The part of it that waited for batches.
+    pub data_s: f64,
+}
+
+/// Trains or evaluates a fresh model of the plan's seed, and times `steps` steps.
+///
+/// The batches of these steps are read once before, so that a cache has what it has in later
+/// epochs of a run.
+pub(super) fn time_work<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    (work, steps): (TimedWork, usize),
+    device: &Device,
+) -> Result<Timed, RunError> {
+    match work {
+        TimedWork::Training => time_training(workload, plan, steps, device),
+        TimedWork::Inference => time_inference(workload, plan, steps, device),
+    }
+}
+
+fn time_training<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    steps: usize,
+    device: &Device,
+) -> Result<Timed, RunError> {
+    let (task, settings) = (workload.task(), plan.run_settings(Path::new("")));
+    let train = workload.streams(plan, StreamUse::Reading)?.train;
+    let mut model = Some(*initial_model(workload, plan, device)?);
+    let device = training_device(plan, device.clone());
+    let mut optimizer = plan.train.optimizer.init();
+    let mut scaler = LossScaler::try_new(settings.loss_scale).map_err(TrainError::from)?;
+    let learning_rate = settings.learning_rate;
+    let mut at = StepAt { epoch: 0, step: 0, learning_rate, seed: plan.seed };
+    let clock = Clock { split: "training", plan, batches: settings.accumulate, steps };
+    clock.run(&*train, &mut |batches| {
+        let failed = |cause| TrainError::Data { epoch: 0, split: "training", cause };
+        let place = |batch| task.place(batch, &device).map_err(failed);
+        let current = model.take().expect("a step that fails ends the timing");
+        let (updated, outcome) = train_step_accumulated(
+            task,
+            current,
+            &mut optimizer,
+            &mut scaler,
+            &mut batches.into_iter().map(place),
+            &settings.step,
+            at,
+        )?;
+        model = Some(updated);
+        at.step += 1;
+        // An error of the device is reported at the next read of a tensor.
+        let _ = device.sync();
+        Ok(outcome.samples)
+    })
+}
+
+fn time_inference<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    steps: usize,
+    device: &Device,
+) -> Result<Timed, RunError> {
+    let task = workload.task();
+    let test = workload.streams(plan, StreamUse::Reading)?.test;
+    let model = initial_model(workload, plan, device)?.valid();
+    let clock = Clock { split: "test", plan, batches: 1, steps };
+    clock.run(&*test, &mut |batches| {
+        let mut samples = 0;
+        for batch in batches {
+            let placed = task.place(batch, device);
+            let (input, target) =
+                placed.map_err(|cause| RunError::Stream { split: "test", cause })?;
+            let input = input.cast_floats(plan.precision.compute);
+            let output = task.forward(&model, input, &StepContext::evaluation());
+            let _ = device.sync();
+            samples += task.samples(&target);
+            drop(output);
+        }
+        Ok(samples)
+    })
+}
+
+/// A step of the work: returns its samples.
+type Step<'a, B> = &'a mut dyn FnMut(Vec<B>) -> Result<usize, RunError>;
+
+/// Runs steps and reads the clock.
+struct Clock<'a> {
+    split: &'static str,
+    plan: &'a Plan,
+    /// Batches of a step.
+    batches: usize,
+    steps: usize,
+}
+
+impl Clock<'_> {
+    fn run<B>(self, stream: &dyn BatchStream<B>, step: Step<'_, B>) -> Result<Timed, RunError> {
+        let first_s = {
+            let started = Instant::now();
+            let mut epoch = stream.epoch(0);
+            let batches = self.take(&mut *epoch)?.ok_or_else(|| self.no_batch())?;
+            step(batches)?;
+            let first_s = started.elapsed().as_secs_f64();
+            // The steps that follow find in a cache what later epochs of a run find there.
+            for _ in 0..self.steps {
+                if self.take(&mut *epoch)?.is_none() {
+                    break;
+                }
+            }
+            first_s
+        };
+        let mut steps = Vec::with_capacity(self.steps);
+        let mut is_warm = false;
+        for number in 0.. {
+            let mut epoch = stream.epoch(number);
+            loop {
+                let started = Instant::now();
+                let Some(batches) = self.take(&mut *epoch)? else { break };
+                let data_s = started.elapsed().as_secs_f64();
+                let samples = step(batches)?;
+                let seconds = started.elapsed().as_secs_f64();
+                // The first one of the second pass starts the threads that load data.
+                if is_warm {
+                    steps.push(TimedStep { samples, seconds, data_s });
+                }
+                is_warm = true;
+                if steps.len() == self.steps {
+                    return Ok(Timed { first_s, steps });
+                }
+            }
+        }
+        Err(self.no_batch())
+    }
+
+    /// The batches of a step; `None` at the end of the epoch.
+    fn take<B>(&self, epoch: &mut dyn EpochStream<B>) -> Result<Option<Vec<B>>, RunError> {
+        let batches = epoch.take(self.batches).collect::<Result<Vec<_>, _>>();
+        let batches = batches.map_err(|cause| RunError::Stream { split: self.split, cause })?;
+        Ok((batches.len() == self.batches).then_some(batches))
+    }
+
+    fn no_batch(&self) -> RunError {
+        let Self { split, batches, .. } = self;
+        let batch = self.plan.train.batch;
+        let reason = format!(
+            "the {split} data has no {batches} batches of {batch} samples; set `train.batch` lower"
+        );
+        RunError::Unusable { reason }
+    }
+}
