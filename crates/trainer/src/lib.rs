@@ -24,6 +24,7 @@ mod lr_find;
 mod metric;
 mod monitor;
 mod optimizer;
+mod paths;
 mod plateau;
 mod ranks;
 mod recompute;
