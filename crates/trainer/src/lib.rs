@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod batch_numbers;
+mod batch_pass;
 mod batch_size;
 mod bits;
 mod bn_recompute;
@@ -29,6 +30,7 @@ mod plateau;
 mod ranks;
 mod recompute;
 mod rehearse;
+mod reporting;
 mod run;
 mod schedule;
 mod segments;
@@ -37,6 +39,7 @@ mod step;
 mod stream;
 mod task;
 mod tensors;
+mod unread;
 
 // Tasks and data.
 pub use stream::{BatchStream, Counted, EpochStream, StreamError};

@@ -209,6 +209,10 @@ impl<M: Module> Run<M> {
             )
         })?;
         if !ranks.is_alone() {
+            if settings.read_every > 1 {
+                let expected = "1 for several ranks, which exchange the numbers of each update";
+                return Err(TrainError::setting("read_every", settings.read_every, expected));
+            }
             if settings.batch_norm != BatchNormStatistics::Running {
                 let expected = "`running` for several ranks";
                 return Err(TrainError::setting("batch_norm", "recomputed", expected));

@@ -177,6 +177,14 @@ const TRANSFER: Key<Transfer> = Key::new(
 .default(r#""when-used""#)
 .edit(Edit::Free)
 .performance();
+const READ_EVERY: Key<u64> = Key::new(
+    "train.read_every",
+    "updates whose loss, metrics and gradient norm are read from the device together, and then recorded; more than 1 keeps a GPU busy, gains nothing on flex, and excludes `train.clip_norm`, `train.loss_scale` and skipped updates",
+)
+.default("1")
+.edit(Edit::Free)
+.performance()
+.check("at least 1", |updates| *updates >= 1);
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
@@ -223,6 +231,7 @@ pub(super) const KEYS: Keys = &[
     &EARLY_STOP,
     &TIMING,
     &TRANSFER,
+    &READ_EVERY,
     &WORKERS,
     &CHECKPOINT_EVERY_STEPS,
     &KEEP_CHECKPOINTS,
@@ -253,6 +262,7 @@ pub struct TrainPlan {
     pub early_stop: Option<EarlyStop>,
     pub timing: Timing,
     pub transfer: Transfer,
+    pub read_every: u64,
     pub workers: WorkersPlan,
     pub checkpoint_every_steps: Option<u64>,
     pub keep_checkpoints: usize,
@@ -287,6 +297,7 @@ impl TrainPlan {
             early_stop: settings.option(&EARLY_STOP)?,
             timing: settings.value(&TIMING)?,
             transfer: settings.value(&TRANSFER)?,
+            read_every: settings.value(&READ_EVERY)?,
             workers: settings.value(&WORKERS)?,
             checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,
             keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
@@ -342,6 +353,7 @@ impl TrainPlan {
             criterion: self.criterion.clone(),
             early_stop: self.early_stop,
             transfer: self.transfer,
+            read_every: self.read_every,
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.checkpoint_every_steps,

@@ -46,6 +46,7 @@ proptest! {
         stop_after in 1..30_u64,
         precision in proptest::sample::select(vec!["f32", "bf16-mixed", "f16-mixed"]),
         transfer in proptest::sample::select(vec!["when-used", "ahead"]),
+        read_every in proptest::array::uniform3(1..5_u64),
     ) {
         let of = |part: usize| {
             let mut settings = vec![
@@ -56,6 +57,8 @@ proptest! {
                 format!("train.workers={}", workers[part]),
                 format!("train.transfer={transfer}"),
                 format!("precision={precision}"),
+                // f16 has a loss scale, which needs the numbers of each update.
+                format!("train.read_every={}", if precision == "f16-mixed" { 1 } else { read_every[part] }),
                 format!("seed={seed}"),
             ];
             if is_averaged {
