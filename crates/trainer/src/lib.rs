@@ -42,7 +42,7 @@ mod tensors;
 mod unread;
 
 // Tasks and data.
-pub use stream::{BatchStream, Counted, EpochStream, StreamError};
+pub use stream::{BatchStream, Converted, Counted, EpochStream, StreamError, with_graph};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 

@@ -17,7 +17,7 @@ mod settings;
 mod train;
 mod tune;
 
-pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
 pub use edits::Edited;
 pub use error::ConfigError;
 pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};

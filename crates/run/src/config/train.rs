@@ -10,7 +10,7 @@ use updraft_trainer::{
     Transfer,
 };
 
-use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::settings::Settings;
@@ -177,6 +177,14 @@ const TRANSFER: Key<Transfer> = Key::new(
 .default(r#""when-used""#)
 .edit(Edit::Free)
 .performance();
+const RESIDENT: Key<ResidentPlan> = Key::new(
+    "train.resident",
+    "moves training and test data to the device before the first step, where batches are selected: only indices are transferred then. Without augmentation, which is computed on the host",
+)
+.with(&[("budget_mib", "1024", "the most that the data may take on the device in MiB, at least 1")])
+.edit(Edit::Free)
+.performance()
+.check("a `budget_mib` of at least 1", |resident| resident.budget_mib >= 1);
 const READ_EVERY: Key<u64> = Key::new(
     "train.read_every",
     "updates whose loss, metrics and gradient norm are read from the device together, and then recorded; more than 1 keeps a GPU busy, gains nothing on flex, and excludes `train.clip_norm`, `train.loss_scale` and skipped updates",
@@ -231,6 +239,7 @@ pub(super) const KEYS: Keys = &[
     &EARLY_STOP,
     &TIMING,
     &TRANSFER,
+    &RESIDENT,
     &READ_EVERY,
     &WORKERS,
     &CHECKPOINT_EVERY_STEPS,
@@ -262,6 +271,7 @@ pub struct TrainPlan {
     pub early_stop: Option<EarlyStop>,
     pub timing: Timing,
     pub transfer: Transfer,
+    pub resident: Option<ResidentPlan>,
     pub read_every: u64,
     pub workers: WorkersPlan,
     pub checkpoint_every_steps: Option<u64>,
@@ -297,6 +307,7 @@ impl TrainPlan {
             early_stop: settings.option(&EARLY_STOP)?,
             timing: settings.value(&TIMING)?,
             transfer: settings.value(&TRANSFER)?,
+            resident: settings.option(&RESIDENT)?,
             read_every: settings.value(&READ_EVERY)?,
             workers: settings.value(&WORKERS)?,
             checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,

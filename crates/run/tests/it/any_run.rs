@@ -23,7 +23,7 @@ fn plan(task: usize, settings: &[String]) -> Plan {
 const CACHES: [&str; 3] = ["{kind='whole'}", "{kind='memory',budget_mib=1}", "{kind='none'}"];
 
 /// Everything that the newest checkpoint of a run holds.
-fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
     let newest = list_checkpoints(&run.path().join("checkpoints")).expect("listed").pop();
     checkpoint_contents(&newest.expect("a checkpoint")).expect("whole")
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn::tensor::Device;
+use updraft_data::Part;
 use updraft_device::{Selection, open, probe, select};
 use updraft_distributed::Alone;
 use updraft_run::{
@@ -255,7 +256,9 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
         let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
         assert!(matches!(stopped, Err(RunError::Stopped { .. })));
     }
-    assert_ne!(StreamUse::TRAINING, StreamUse::Reading);
+    let device = Device::flex();
+    let training = StreamUse::Training { part: Part::WHOLE, device: &device };
+    assert_ne!(training, StreamUse::Reading);
 }
 
 #[test]
