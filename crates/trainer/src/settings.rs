@@ -186,6 +186,16 @@ impl RunSettings {
         self.early_stop.map_or(Ok(()), |stop| stop.validate())
     }
 
+    /// Checks what only a rank alone can do.
+    pub(crate) fn check_for_several_ranks(&self) -> Result<(), TrainError> {
+        if self.batch_norm != BatchNormStatistics::Running {
+            let expected = "`running` for several ranks";
+            return Err(TrainError::setting("batch_norm", "recomputed", expected));
+        }
+        let expected = "1 for several ranks, which exchange the numbers of each update";
+        TrainError::check(&[("read_every", &self.read_every, self.read_every == 1, expected)])
+    }
+
     /// Checks the criterion against the metrics of a task, with or without test data.
     ///
     /// # Errors

@@ -79,7 +79,8 @@ pub struct StepAt {
     pub step: u64,
     /// Its learning rate.
     pub learning_rate: f64,
-    /// Seeds the random numbers of [`Task::segments`] and of [`StepContext`].
+    /// Seeds the random numbers of [`Task::segments`] and of
+    /// [`StepContext`](crate::StepContext).
     pub seed: u64,
 }
 

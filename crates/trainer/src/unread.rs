@@ -341,5 +341,8 @@ mod tests {
             let error = train(2, change, &Pairs { odd: None }).weights.expect_err("refused");
             assert!(error.to_string().starts_with("`read_every` is"), "{error}");
         }
+        let several = RunSettings { read_every: 2, ..RunSettings::new(1, "unused") };
+        let error = several.check_for_several_ranks().expect_err("refused").to_string();
+        assert!(error.starts_with("`read_every` is 2; "), "{error}");
     }
 }

@@ -8,6 +8,7 @@ mod key;
 mod key_path;
 mod key_table;
 mod layers;
+mod learning_rate;
 mod log;
 mod origin;
 mod plan;
