@@ -52,14 +52,13 @@ impl BatchTensors {
         let read = tensors.fold(Transaction::default(), Transaction::register);
         let mut read = read.execute().into_iter().map(|data| data.iter().collect::<Vec<f64>>());
         let mut next = || read.next().unwrap_or_default();
-        let mut numbers_of =
-            |(losses, has_numbers, has_squares): (usize, bool, bool)| BatchNumbers {
-                loss: next().first().copied().unwrap_or(f64::NAN),
-                parts: (1..losses).flat_map(|_| next()).collect(),
-                numbers: if has_numbers { next() } else { Vec::new() },
-                squares: if has_squares { next() } else { Vec::new() },
-            };
-        shapes.into_iter().map(|shape| numbers_of(shape)).collect()
+        let numbers_of = |(losses, has_numbers, has_squares): (usize, bool, bool)| BatchNumbers {
+            loss: next().first().copied().unwrap_or(f64::NAN),
+            parts: (1..losses).flat_map(|_| next()).collect(),
+            numbers: if has_numbers { next() } else { Vec::new() },
+            squares: if has_squares { next() } else { Vec::new() },
+        };
+        shapes.into_iter().map(numbers_of).collect()
     }
 }
 

@@ -70,6 +70,7 @@ impl<S> Numbers<S> {
 
 impl<M: Module> Run<M> {
     /// Runs the updates of an epoch, or the remaining ones; `None` if the observer stops the run.
+    #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
     pub(crate) fn pass<T: Task<M>>(
         mut self,
         course: &Course<'_, T, T::Batch>,

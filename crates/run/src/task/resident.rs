@@ -25,6 +25,9 @@ impl<H: PartialEq, D: Tensors> PartialEq for BatchFrom<H, D> {
     }
 }
 
+/// Streams of batches from loaders of `C`, or from samples `S` on the device.
+type StreamsOf<C, S> = Streams<BatchFrom<<C as Collate>::Batch, <S as DeviceSamples>::Batch>>;
+
 /// The batches of the training and of the test loader, selected on the device if the plan says so
 /// and a run trains; `place` moves all samples of a loader there.
 pub(super) fn streams<C: Collate, S: DeviceSamples + 'static>(
@@ -32,7 +35,7 @@ pub(super) fn streams<C: Collate, S: DeviceSamples + 'static>(
     plan: &TrainPlan,
     used_for: StreamUse<'_>,
     place: fn(C::Batch, &Device) -> S,
-) -> Result<Streams<BatchFrom<C::Batch, S::Batch>>, RunError> {
+) -> Result<StreamsOf<C, S>, RunError> {
     let (Some(resident), StreamUse::Training { device, .. }) = (plan.resident, used_for) else {
         let read = |loader| Box::new(Converted::new(loader, BatchFrom::Loader));
         return Ok(Streams { train: read(training), test: read(test) });
