@@ -15,7 +15,7 @@ mod ops;
 pub use layer::{
     AdaptiveAvgPool2d, AvgPool2d, AvgPool3d, AvgPool3dConfig, BatchNorm, Conv1d, Conv2d, Conv3d,
     ConvNormActivation, ConvTranspose2d, ConvTranspose3d, GroupNorm, InstanceNorm, MaxPool2d,
-    MaxPool3d, MaxPool3dConfig, SampleNorm,
+    MaxPool3d, MaxPool3dConfig, SampleNorm, initialize_parameters,
 };
 
 // Recording of convolutions.

@@ -134,6 +134,10 @@ impl<C: Collate> Collate for Part<C> {
         self.samples.settings_fingerprint()
     }
 
+    fn is_random(&self) -> bool {
+        self.samples.is_random()
+    }
+
     fn sample_bytes(&self) -> usize {
         self.samples.sample_bytes()
     }

@@ -101,7 +101,9 @@ pub use stream::{
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 #[cfg(feature = "burn")]
-pub use tensors::{ResidentBatch, ResidentEpoch, ResidentSet, Views};
+pub use tensors::{
+    DeviceSamples, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, Views, index_tensor,
+};
 
 // Caches.
 pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};

@@ -75,7 +75,11 @@ impl Workload for LargestPlan {
         PerceptronConfig::new(vec![NUMBERS, 16, NUMBERS]).init(device)
     }
 
-    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<TensorBatch>, RunError> {
+    fn streams(
+        &self,
+        plan: &Plan,
+        used_for: StreamUse<'_>,
+    ) -> Result<Streams<TensorBatch>, RunError> {
         let config = StreamConfig::new(plan.train.batch)
             .with_workers(plan.train.workers.into())
             .with_part(used_for.part());

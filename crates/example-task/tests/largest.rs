@@ -83,8 +83,8 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     // Methods that the example does not implement are refused by the traits' defaults.
     let table = json(&succeed(dir.path(), &["tasks", "--json"]));
     let refused = table["tasks"][0]["refused"].as_array().expect("a list").len();
-    assert_eq!(refused, 7, "{table}");
-    for set in ["log.utilization=true", "train.recompute=segments"] {
+    assert_eq!(refused, 8, "{table}");
+    for set in ["log.utilization=true", "train.recompute=segments", "train.resident={}"] {
         let said = updraft(dir.path(), &["train", "--set", set]);
         assert_eq!(said.status.code(), Some(2), "{set}");
     }

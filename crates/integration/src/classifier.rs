@@ -1,6 +1,6 @@
-//! The classifier behind the last stage, and what every network of this crate does when it is made.
+//! The classifier behind the last stage, and the pooling before it.
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::nn::pool::AdaptiveAvgPool2dConfig;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::relu;
@@ -36,18 +36,4 @@ pub(crate) fn pool(maps: Tensor<4>) -> Tensor<2> {
     let [batch, channels, ..] = maps.dims();
     let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
     pool.forward(maps).reshape([batch, channels])
-}
-
-/// Draws every parameter that is not drawn yet, in module order: burn draws a parameter when it is
-/// first used.
-pub(crate) fn draw_parameters(network: &impl Module) {
-    network.visit(&mut Draw);
-}
-
-struct Draw;
-
-impl ModuleVisitor for Draw {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let _ = param.val();
-    }
 }

@@ -2,10 +2,10 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, assert_shape};
-use updraft_conv::{Activation, ConvNormActivation};
+use updraft_conv::{Activation, ConvNormActivation, initialize_parameters};
 
 use crate::brightness::Brightness;
-use crate::classifier::{Classifier, draw_parameters, pool};
+use crate::classifier::{Classifier, pool};
 use crate::config::DualPathwayConfig;
 use crate::contribution::{Place, StageWeights};
 use crate::gate::{Arriving, PooledGate};
@@ -71,7 +71,7 @@ impl DualPathwayNet {
             classifier: Classifier::new(input, config.classes, config.dropout, device),
             brightness: Brightness::new(config.brightness, config.normalization),
         };
-        draw_parameters(&net);
+        initialize_parameters(&net);
         net
     }
 

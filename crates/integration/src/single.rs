@@ -3,9 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
-use updraft_conv::{Activation, ConvNormActivation};
+use updraft_conv::{Activation, ConvNormActivation, initialize_parameters};
 
-use crate::classifier::{Classifier, draw_parameters, pool};
+use crate::classifier::{Classifier, pool};
 use crate::config::{Depth, DualPathwayConfig};
 use crate::cost::{counted, of_dual, of_single};
 use crate::error::NetworkConfigError;
@@ -155,7 +155,7 @@ impl SinglePathwayNet {
         }
         let classifier = Classifier::new(input, config.classes, config.dropout, device);
         let net = Self { stem, stages, classifier };
-        draw_parameters(&net);
+        initialize_parameters(&net);
         net
     }
 

@@ -59,8 +59,10 @@ pub(crate) fn read_square_sums<M: Module>(gradients: &GradientsParams, module: &
         .map_or_else(Vec::new, |sums| sums.into_data().iter::<f64>().collect())
 }
 
-/// The global norm; not finite if any gradient is not.
-pub(crate) fn norm_of(square_sums: &[f64]) -> f64 {
+/// The global norm of gradients by the numbers of [`square_sums`]; not finite if any gradient is
+/// not.
+#[must_use]
+pub fn norm_of(square_sums: &[f64]) -> f64 {
     square_sums.iter().sum::<f64>().sqrt()
 }
 

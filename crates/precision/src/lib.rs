@@ -21,7 +21,7 @@ pub use islands::{Islands, Norm, islands, norms};
 
 // Gradients.
 pub use attempt::attempt;
-pub use clip::{clip_global_norm, square_sums};
+pub use clip::{clip_global_norm, norm_of, square_sums};
 pub use finite::first_non_finite;
 pub use loss_scale::{DynamicScale, LossScale, LossScaleState, LossScaler};
 pub use unscale::Unscaled;

@@ -10,8 +10,7 @@ use std::path::Path as FilePath;
 
 use updraft_quant::slices::{Isa, Pooling, Resizing};
 use updraft_quant::{
-    Binary, Calibration, Function, Graph, Port, Quantization, QuantizedModel, Unary, Window,
-    Workspace,
+    Binary, Calibration, Function, Graph, Quantization, QuantizedModel, Unary, Window, Workspace,
 };
 
 /// Enough images to distinguish 99.5 % from less.
@@ -78,21 +77,48 @@ fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
     Ok(QuantizedModel::try_quantize(&graph, [images(360)], by)?)
 }
 
+/// An image resized to larger, smaller and equal sides, by whole and by broken factors, in every
+/// way.
+fn every_resize() -> Result<QuantizedModel, Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let x = graph.input("image", &[2, 7, 5])?;
+    for sides in [[7, 5], [14, 10], [10, 12], [5, 3], [3, 17]] {
+        for resizing in
+            [Resizing::Nearest, Resizing::NearestExact, Resizing::Linear, Resizing::LinearCorners]
+        {
+            let resized = graph.resize("resized", x, sides, resizing)?;
+            graph.output(&format!("{resizing:?} {sides:?}"), resized);
+        }
+    }
+    let by = Quantization::new(Calibration::MinMax);
+    Ok(QuantizedModel::try_quantize(&graph, [images(70)], by)?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (model, folder) = match arguments.as_slice() {
-        [model, folder] => (QuantizedModel::try_from_bytes(&fs::read(model)?)?, folder),
-        [folder] => (all_operations()?, folder),
-        _ => return Err("expected a model's file, if any, and a folder to write to".into()),
-    };
+    match arguments.as_slice() {
+        [model, folder] => {
+            write(&QuantizedModel::try_from_bytes(&fs::read(model)?)?, FilePath::new(folder))
+        }
+        [folder] => {
+            let folder = FilePath::new(folder);
+            write(&all_operations()?, folder)?;
+            write(&every_resize()?, &folder.join("resize"))
+        }
+        _ => Err("expected a model's file, if any, and a folder to write to".into()),
+    }
+}
+
+/// Writes a model as ONNX, images, and the model's answers.
+fn write(model: &QuantizedModel, folder: &FilePath) -> Result<(), Box<dyn Error>> {
     let x = images(model.inputs()[0].numbers());
-    let answers: usize = model.outputs().map(Port::numbers).sum();
-    let mut y = vec![0.0; IMAGES * answers];
-    model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
-    let folder = FilePath::new(folder);
+    let answers = model.outputs().map(|port| vec![0.0; IMAGES * port.numbers()]);
+    let mut answers: Vec<Vec<f32>> = answers.collect();
+    let mut slices: Vec<&mut [f32]> = answers.iter_mut().map(|all| &mut all[..]).collect();
+    model.run_all(Isa::detect(), &[&x], &mut slices, &mut Workspace::new(), 1);
     fs::create_dir_all(folder)?;
     fs::write(folder.join("model.onnx"), model.to_onnx())?;
     fs::write(folder.join("images.f32"), bytes(&x))?;
-    fs::write(folder.join("answers.f32"), bytes(&y))?;
+    fs::write(folder.join("answers.f32"), bytes(&answers.concat()))?;
     Ok(())
 }

@@ -39,6 +39,14 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
     })
 }
 
+/// Reads a configuration or a profile, with an error that does not name the file.
+pub(crate) fn read_config(path: &Path) -> io::Result<String> {
+    read_text(path, CONFIG_BYTES).map_err(|error| match error {
+        RunError::Io { cause, .. } => cause,
+        other => io::Error::other(other.to_string()),
+    })
+}
+
 /// Reads a line without its line break, and whether it has one; `None` at the end of the file, and
 /// no bytes for a line longer than `limit`.
 pub(crate) fn read_line(

@@ -293,6 +293,7 @@ impl RunError {
             Self::Train(error) => match error {
                 TrainError::NonFiniteLoss { .. }
                 | TrainError::Gradient { .. }
+                | TrainError::GradientNorm { .. }
                 | TrainError::TooManySkips { .. } => false,
                 TrainError::Checkpoint { cause } => can_be_fixed(cause),
                 _ => true,
@@ -364,11 +365,13 @@ mod tests {
         ] {
             assert!(error.is_input(), "{error:?}");
         }
+        let norm = TrainError::GradientNorm { step: 3, path: "a".to_owned(), norm: f64::NAN };
         let steps = TrainError::TooManySkips { step: 3, skips: 2, tensor: "a".to_owned() };
         for error in [
             io("write"),
             io("create"),
             RunError::Train(steps),
+            RunError::Train(norm),
             RunError::Train(checkpoint("write").into()),
             RunError::Checkpoint(checkpoint("rename")),
             RunError::Device(DeviceError::Sampler { reason: "none".to_owned() }),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Table;
 use updraft_trainer::{
     CheckpointError, best_checkpoint, check_checkpoint, checkpoint_step, list_checkpoints,
-    set_aside_checkpoints,
+    remove_remains, set_aside_checkpoints,
 };
 
 use crate::bounded::{self, CONFIG_BYTES, RECORD_BYTES};
@@ -231,6 +231,11 @@ impl RunFolder {
             None => Ok(0),
             Some(step) => Ok(set_aside_checkpoints(&self.checkpoints(), step)?),
         }
+    }
+
+    /// Deletes what a save that was killed left: on a full disk its space may be all there is.
+    pub(crate) fn remove_remains(&self) -> Result<(), RunError> {
+        Ok(remove_remains(&self.checkpoints())?)
     }
 
     fn checkpoints(&self) -> PathBuf {

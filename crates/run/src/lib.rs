@@ -32,8 +32,8 @@ pub use experiment::Experiment;
 // Configurations and plans.
 pub use config::{
     AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, KeepPlan, Key,
-    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, RecomputePlan, Settings, TaskDefault,
-    TrainPlan, TunePlan, UnusedKey, WorkersPlan, key_table, origins,
+    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, RecomputePlan, ResidentPlan,
+    Settings, TaskDefault, TrainPlan, TunePlan, UnusedKey, WorkersPlan, key_table, origins,
 };
 
 // Tasks.

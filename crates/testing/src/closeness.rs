@@ -31,6 +31,50 @@ where
     }
 }
 
+/// Asserts that two sequences are close relative to the largest expected value, or to 1 if all are
+/// smaller: for sums, whose rounding errors grow with their terms.
+///
+/// # Panics
+/// As [`assert_close`].
+#[track_caller]
+pub fn assert_close_to_largest<A, B>(actual: &A, expected: &B, tolerance: Tolerance)
+where
+    A: Numbers + ?Sized,
+    B: Numbers + ?Sized,
+{
+    let (actual, expected) = (actual.numbers(), expected.numbers());
+    let most = expected.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
+    let share = |values: Vec<f64>| values.into_iter().map(|v| v / most).collect::<Vec<_>>();
+    assert_close(&share(actual), &share(expected), tolerance);
+}
+
+/// The largest difference of two sequences, relative to the largest finite expected value, or to 1
+/// if all are smaller. NaN and infinities have to be equal; the error of others is infinite.
+///
+/// # Panics
+/// If the lengths differ.
+#[must_use]
+#[track_caller]
+pub fn relative_error<A, B>(actual: &A, expected: &B) -> f64
+where
+    A: Numbers + ?Sized,
+    B: Numbers + ?Sized,
+{
+    let (actual, expected) = (actual.numbers(), expected.numbers());
+    assert_eq!(actual.len(), expected.len(), "the sequences differ in length");
+    let finite = expected.iter().filter(|value| value.is_finite());
+    let scale = finite.fold(1.0_f64, |most, value| most.max(value.abs()));
+    let errors = actual.iter().zip(&expected).map(|(actual, expected)| {
+        match (actual.is_nan(), expected.is_nan()) {
+            (true, true) => 0.0,
+            (false, false) if actual == expected => 0.0,
+            (false, false) => (actual - expected).abs() / scale,
+            _ => f64::INFINITY,
+        }
+    });
+    errors.fold(0.0, f64::max)
+}
+
 /// The difference between two sequences, or `None` if they are close.
 pub(crate) fn difference(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Option<String> {
     if actual.len() != expected.len() {
@@ -98,6 +142,26 @@ mod tests {
     fn close_sequences_pass_whatever_holds_them() {
         assert_close(&vec![1.0_f32, 2.0], &[1.0_f64, 2.0 + 1e-6], tolerance::F32);
         assert_close(&[[1.0_f64, 2.0], [3.0, 4.0]], &[1.0_f64, 2.0, 3.0, 4.0], tolerance::EXACT);
+    }
+
+    #[test]
+    fn errors_are_relative_to_the_largest_value_and_what_is_not_finite_is_equal() {
+        let nan = f64::NAN;
+        assert_close_to_largest(&[1e6_f64 + 0.5, 0.5], &[1e6_f64, 0.0], tolerance::F32);
+        assert_eq!(relative_error(&[0.5_f64], &[0.25_f64]), 0.25);
+        assert_eq!(relative_error(&[3.0_f64, 8.0, nan], &[2.0_f64, 8.0, nan]), 0.125);
+        assert_eq!(relative_error(&[f32::INFINITY], &[f64::INFINITY]), 0.0);
+        for (actual, expected) in
+            [(nan, 1.0), (1.0, nan), (f64::INFINITY, 1.0), (f64::INFINITY, f64::NEG_INFINITY)]
+        {
+            assert_eq!(relative_error(&[actual], &[expected]), f64::INFINITY);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "too far apart")]
+    fn what_is_far_from_the_largest_value_is_refused() {
+        assert_close_to_largest(&[1e3_f64, 0.1], &[1e3_f64, 0.0], tolerance::F32);
     }
 
     #[test]

@@ -10,8 +10,8 @@ mod scattered;
 pub mod tolerance;
 
 // Making and comparing numbers.
-pub use closeness::{Numbers, assert_close};
-pub use scattered::scattered;
+pub use closeness::{Numbers, assert_close, assert_close_to_largest, relative_error};
+pub use scattered::{scattered, scattered_to};
 pub use tolerance::Tolerance;
 
 // Devices and gradients of burn.

@@ -13,6 +13,12 @@ pub fn scattered(seed: u32, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
+/// The same from −`largest` to `largest`.
+#[must_use]
+pub fn scattered_to(largest: f32, seed: u32, count: usize) -> Vec<f32> {
+    scattered(seed, count).into_iter().map(|number| number * largest).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::buffers::learned;
 use crate::events::Control;
+use crate::paths::{PathVisitor, visit_paths};
 use crate::recompute::Untrack;
 
 /// A copy of a model whose running statistics are those of the given batches.
@@ -43,8 +44,8 @@ pub fn recompute_batch_norms<M: Module, I: Clone, E>(
 #[must_use]
 pub fn keeps_statistics<M: Module>(model: &M) -> bool {
     let learned = learned(model);
-    let mut find = FindStatistics { path: Vec::new(), learned: &learned, found: Found::default() };
-    model.visit(&mut find);
+    let mut find = FindStatistics { learned: &learned, found: Found::default() };
+    visit_paths(model, &mut find);
     !find.found.ids.is_empty()
 }
 
@@ -67,8 +68,8 @@ fn recompute<M: Module, I: Clone, E>(
     // `valid` gives the copy its own statistics; a clone would share them.
     let copy = model.valid().train();
     let learned = learned(&copy);
-    let mut find = FindStatistics { path: Vec::new(), learned: &learned, found: Found::default() };
-    copy.visit(&mut find);
+    let mut find = FindStatistics { learned: &learned, found: Found::default() };
+    visit_paths(&copy, &mut find);
     let found = find.found;
     let mut copy = match noise {
         Noise::Off => copy.map(&mut Silence { path: Vec::new(), keepers: &found.keepers }),
@@ -127,22 +128,13 @@ struct Found {
 }
 
 struct FindStatistics<'a> {
-    path: Vec<String>,
     learned: &'a HashSet<ParamId>,
     found: Found,
 }
 
-impl ModuleVisitor for FindStatistics<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let Some((name, layer)) = self.path.split_last() else { return };
+impl PathVisitor for FindStatistics<'_> {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
+        let Some((name, layer)) = path.split_last() else { return };
         if self.learned.contains(&param.id) || !name.starts_with("running_") {
             return;
         }

@@ -29,3 +29,27 @@ impl EarlyStop {
         ])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_are_refused_by_name() {
+        let stop = |patience, least_gain| EarlyStop { patience, least_gain };
+        for allowed in [stop(1, 0.0), stop(9, 0.5)] {
+            assert!(allowed.validate().is_ok(), "{allowed:?}");
+        }
+        for (refused, message) in [
+            (stop(0, 0.0), "`early_stop.patience` is 0"),
+            (stop(1, -0.5), "`early_stop.least_gain` is -0.5"),
+            (stop(1, f64::INFINITY), "`early_stop.least_gain` is inf"),
+            (stop(1, f64::NAN), "`early_stop.least_gain` is NaN"),
+        ] {
+            let error = refused.validate().expect_err(message).to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+        let read: EarlyStop = serde_json::from_str(r#"{"patience":3}"#).expect("the gain is 0");
+        assert_eq!(read, stop(3, 0.0));
+    }
+}

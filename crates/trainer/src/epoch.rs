@@ -10,17 +10,18 @@ use crate::bn_recompute::recompute_batch_norms;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
-use crate::events::{Activity, Control, EpochReport, Event, StepReport};
-use crate::guard::{NonFinite, Skipped};
+use crate::events::{Activity, Control, EpochReport, Event};
 use crate::metric::{Direction, Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, StepTimes};
 use crate::ranks::Ranks;
+use crate::reporting::Made;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
-use crate::step::{Placed, StepAt, train_step_on_ranks};
+use crate::step::{Placed, StepAt, StepOutcome, train_step_on_ranks};
 use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
+use crate::unread::{UnreadUpdate, submit_step};
 
 /// The settings and state shared by all epochs of a run.
 pub(crate) struct Course<'a, T, B> {
@@ -41,28 +42,48 @@ pub(crate) type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
 
 /// Measurements of the training part of an epoch.
 #[derive(Default)]
-pub(crate) struct Pass {
-    times: StepTimes,
-    samples: usize,
+pub(crate) struct Pass<S> {
+    pub(crate) times: StepTimes,
+    pub(crate) samples: usize,
+    /// The score of the epoch so far.
+    pub(crate) score: S,
     left_out: usize,
     train_us: u64,
 }
 
+/// The numbers of an update.
+enum Numbers<S> {
+    Read(StepOutcome<S>),
+    /// They are read later, with those of other updates.
+    Unread(UnreadUpdate),
+}
+
+impl<S> Numbers<S> {
+    /// Whether the parameters were updated, and the update was not skipped.
+    fn is_update(&self) -> bool {
+        match self {
+            Self::Read(outcome) => outcome.skipped.is_none(),
+            Self::Unread(_) => true,
+        }
+    }
+}
+
 impl<M: Module> Run<M> {
     /// Runs the updates of an epoch, or the remaining ones; `None` if the observer stops the run.
+    #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
     pub(crate) fn pass<T: Task<M>>(
         mut self,
         course: &Course<'_, T, T::Batch>,
         ema: &mut Option<Ema<M>>,
         ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
-    ) -> Result<(Self, Option<Pass>), TrainError> {
+    ) -> Result<(Self, Option<Pass<T::Score>>), TrainError> {
         let (task, settings, device) = (course.task, course.settings, course.device);
         let epoch = self.state.epoch;
         let started = Instant::now();
-        let mut pass = Pass::default();
         let mut scaler = self.loss_scaler(settings)?;
-        let mut score: T::Score = self.epoch_score()?;
+        let mut pass = Pass { score: self.epoch_score()?, ..Pass::default() };
+        let mut unread = Vec::new();
         let failed = |cause| TrainError::Data { epoch, split: "training", cause };
         let mut stream = match &self.state.loader {
             Some(state) => course.data.train.resume(epoch, state).map_err(failed)?,
@@ -114,63 +135,59 @@ impl<M: Module> Run<M> {
                 }
                 None
             });
-            let (model, outcome) = train_step_on_ranks(
-                task,
-                self.model,
-                &mut self.optimizer.0,
-                &mut scaler,
-                &mut on_device,
-                (&settings.step, StepAt { epoch, step, learning_rate, seed }),
-                ranks,
-            )?;
+            let at = StepAt { epoch, step, learning_rate, seed };
+            let (model, numbers) = if settings.read_every == 1 {
+                let (model, outcome) = train_step_on_ranks(
+                    task,
+                    self.model,
+                    &mut self.optimizer.0,
+                    &mut scaler,
+                    &mut on_device,
+                    (&settings.step, at),
+                    ranks,
+                )?;
+                (model, Numbers::Read(outcome))
+            } else {
+                let optimizer = &mut self.optimizer.0;
+                let batches = &mut on_device;
+                let (model, update) =
+                    submit_step(task, self.model, optimizer, batches, &settings.step, at)?;
+                (model, Numbers::Unread(update))
+            };
             self.model = model;
             self.state.step += 1;
             if let Some(lookahead) = &settings.lookahead {
                 self.look_ahead(lookahead, course.steps);
             }
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
-            match &outcome.skipped {
-                Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,
-                // The loss scale has its own limit.
-                Some(Skipped::Overflow { .. }) => {}
-                None => {
-                    self.state.skipped_in_a_row = 0;
-                    self.state.sums.add(outcome.loss, &outcome.parts, outcome.samples);
-                    score.merge(&outcome.score);
-                    if let Some(ema) = ema {
-                        ema.update(&self.model);
-                    }
-                }
+            if let (Some(ema), true) = (&mut *ema, numbers.is_update()) {
+                ema.update(&self.model);
             }
-            let times = StepTimes { data_wait_us, copy_us, ..outcome.times };
-            pass.times.add(&times);
-            pass.samples += outcome.samples;
-            let mut sums = LossSums::default();
-            sums.add(outcome.loss, &outcome.parts, outcome.samples);
-            let values = task.values(&outcome.score);
-            let report = StepReport {
-                epoch,
-                step,
-                steps: course.steps,
-                samples: outcome.samples,
-                loss: outcome.loss,
-                metrics: sums.evaluation(&course.metrics, &values).metrics.split_off(1),
-                learning_rate,
-                gradient_norm: outcome.gradient_norm,
-                loss_scale,
-                skipped: outcome.skipped.map(|why| why.to_string()),
-                at_us,
-                step_us: micros(updating).saturating_sub(ahead_wait_us),
-                times,
-            };
-            let control = ranks.after_update(watch(&Event::Step(report), &self.model));
+            let step_us = micros(updating).saturating_sub(ahead_wait_us);
+            let made =
+                Made { step, learning_rate, loss_scale, at_us, step_us, data_wait_us, copy_us };
             let every_steps = settings.checkpoints.every_steps;
             let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
                 // The checkpoint at the epoch's end follows.
                 && !self.state.step.is_multiple_of(course.per_epoch);
+            let control = match numbers {
+                Numbers::Read(outcome) => {
+                    self.report_update(course, made, outcome, &mut pass, ranks, watch)?
+                }
+                Numbers::Unread(update) => {
+                    unread.push((made, update));
+                    match is_due || unread.len() as u64 == settings.read_every {
+                        true => {
+                            let unread = std::mem::take(&mut unread);
+                            self.report_unread(course, unread, &mut pass, ranks, watch)?
+                        }
+                        false => Control::Continue,
+                    }
+                }
+            };
             if is_due || control == Control::Stop {
                 self.state.loader = Some(used.unwrap_or_else(|| stream.state()));
-                self.state.epoch_score = stored(&score)?;
+                self.state.epoch_score = stored(&pass.score)?;
             }
             if control == Control::Stop {
                 return Ok((self, None));
@@ -179,11 +196,15 @@ impl<M: Module> Run<M> {
                 self.save(settings, ema.as_ref(), None, ranks, watch)?;
             }
         }
+        let control = match unread.is_empty() {
+            true => Control::Continue,
+            false => self.report_unread(course, unread, &mut pass, ranks, watch)?,
+        };
         self.state.loader = Some(stream.state());
-        self.state.epoch_score = stored(&score)?;
+        self.state.epoch_score = stored(&pass.score)?;
         pass.train_us = micros(started);
         pass.left_out = stream.left_out();
-        Ok((self, Some(pass)))
+        Ok((self, (control == Control::Continue).then_some(pass)))
     }
 
     /// The score of the epoch so far, as stored in a checkpoint.
@@ -209,22 +230,6 @@ impl<M: Module> Run<M> {
         match &settings.plateau {
             Some(plateau) => scheduled * self.state.plateau.factor(plateau),
             None => scheduled,
-        }
-    }
-
-    fn count_skip(
-        &mut self,
-        settings: &RunSettings,
-        step: u64,
-        tensor: &str,
-    ) -> Result<(), TrainError> {
-        self.state.skipped_in_a_row += 1;
-        let skips = self.state.skipped_in_a_row;
-        match settings.step.non_finite {
-            NonFinite::Skip { at_most } if skips > at_most => {
-                Err(TrainError::TooManySkips { step, skips, tensor: tensor.to_owned() })
-            }
-            _ => Ok(()),
         }
     }
 
@@ -299,7 +304,7 @@ impl<M: Module> Run<M> {
     pub(crate) fn report<T: Task<M>>(
         &self,
         course: &Course<'_, T, T::Batch>,
-        pass: Pass,
+        pass: Pass<T::Score>,
         test: Option<Evaluation>,
     ) -> Result<EpochReport, TrainError> {
         let values = course.task.values(&self.epoch_score()?);
@@ -341,6 +346,6 @@ fn rank_seed(seed: u64, rank: usize) -> u64 {
     seed.wrapping_add((rank as u64).wrapping_mul(0xD134_2543_DE82_EF95))
 }
 
-fn micros(since: Instant) -> u64 {
+pub(crate) fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros().try_into().unwrap_or(u64::MAX)
 }

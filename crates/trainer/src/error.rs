@@ -42,6 +42,19 @@ pub enum TrainError {
         /// The first tensor that is not finite, in the order in which a step uses them.
         tensor: String,
     },
+    /// The norm of a gradient is not finite; it was read after the update.
+    #[error(
+        "step {step}: the norm of the gradient of `{path}` is {norm}; lower the learning rate, add \
+         warm-up, or look at the data"
+    )]
+    GradientNorm {
+        /// The step, counted from 0.
+        step: u64,
+        /// The path of the first such parameter.
+        path: String,
+        /// The norm.
+        norm: f64,
+    },
     /// Too many updates in a row were skipped.
     #[error(
         "step {step}: {skips} updates in a row were skipped, this one because of {tensor}; lower \

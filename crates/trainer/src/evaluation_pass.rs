@@ -5,7 +5,7 @@ use std::time::Instant;
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
-use crate::batch_numbers::BatchNumbers;
+use crate::batch_numbers::BatchTensors;
 use crate::metric::{Evaluation, LossSums, Score};
 use crate::monitor::StepTimes;
 use crate::stream::{BatchStream, EpochStream, StreamError};
@@ -86,7 +86,7 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         let output = self.task.forward(self.model, cast, &StepContext::evaluation());
         let output = output.cast_floats(self.policy.output);
         let losses = self.task.loss(&output, &target);
-        let read = BatchNumbers::of(losses, self.task.measure(&output, &target), None);
+        let read = BatchTensors::new(losses, self.task.measure(&output, &target), None).read();
         self.sums.add(read.loss, &read.parts, samples);
         self.score.add(&read.numbers, samples);
         let forward_us = lap_us();

@@ -1,11 +1,12 @@
 //! Parameters that are trained for the first epochs only.
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TrainError;
+use crate::paths::{PathVisitor, visit_paths};
 
 /// Parameters that keep their values after some epochs.
 ///
@@ -37,8 +38,8 @@ impl Freeze {
         if all.is_empty() {
             return Ok(());
         }
-        let mut trained = Trained { path: Vec::new(), found: Vec::new() };
-        module.visit(&mut trained);
+        let mut trained = Trained { found: Vec::new() };
+        visit_paths(module, &mut trained);
         let is_found = |freeze: &Self| trained.found.iter().any(|path| freeze.contains(path));
         match all.iter().find(|freeze| !is_found(freeze)) {
             None => Ok(()),
@@ -62,49 +63,31 @@ impl Freeze {
     ) {
         let frozen: Vec<&Self> = all.iter().filter(|freeze| epoch >= freeze.after_epochs).collect();
         if !frozen.is_empty() {
-            module.visit(&mut WithoutGradients { frozen, path: Vec::new(), gradients });
+            visit_paths(module, &mut WithoutGradients { frozen, gradients });
         }
     }
 }
 
 struct Trained {
-    path: Vec<String>,
     found: Vec<String>,
 }
 
-impl ModuleVisitor for Trained {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+impl PathVisitor for Trained {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         if param.is_require_grad() {
-            self.found.push(self.path.join("."));
+            self.found.push(path.join("."));
         }
     }
 }
 
 struct WithoutGradients<'a> {
     frozen: Vec<&'a Freeze>,
-    path: Vec<String>,
     gradients: &'a mut GradientsParams,
 }
 
-impl ModuleVisitor for WithoutGradients<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
+impl PathVisitor for WithoutGradients<'_> {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
+        let path = path.join(".");
         if self.frozen.iter().any(|freeze| freeze.contains(&path)) {
             self.gradients.remove::<D>(param.id);
         }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
+use crate::paths::{PathVisitor, visit_paths};
 use crate::tensors::Tensors;
 
 /// The policy for a non-finite loss or gradient.
@@ -90,28 +91,19 @@ pub(crate) fn first_bad_tensor<M: Module>(
 ///
 /// Reads the device once per tensor.
 pub fn non_finite_parameter<M: Module>(module: &M) -> Option<String> {
-    let mut search = Search { path: Vec::new(), found: None };
-    module.visit(&mut search);
+    let mut search = Search { found: None };
+    visit_paths(module, &mut search);
     search.found
 }
 
 struct Search {
-    path: Vec<String>,
     found: Option<String>,
 }
 
-impl ModuleVisitor for Search {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+impl PathVisitor for Search {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         if self.found.is_none() && !param.base().all_finite() {
-            self.found = Some(self.path.join("."));
+            self.found = Some(path.join("."));
         }
     }
 }

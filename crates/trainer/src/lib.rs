@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod batch_numbers;
+mod batch_pass;
 mod batch_size;
 mod benchmark;
 mod bits;
@@ -26,11 +27,13 @@ mod metric;
 mod monitor;
 mod optimizer;
 mod own_loop;
+mod paths;
 mod plateau;
 mod quantile;
 mod ranks;
 mod recompute;
 mod rehearse;
+mod reporting;
 mod run;
 mod schedule;
 mod segments;
@@ -39,9 +42,10 @@ mod step;
 mod stream;
 mod task;
 mod tensors;
+mod unread;
 
 // Tasks and data.
-pub use stream::{BatchStream, Counted, EpochStream, StreamError};
+pub use stream::{BatchStream, Converted, Counted, EpochStream, StreamError, with_graph};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 
@@ -109,8 +113,8 @@ pub use evaluation_pass::{EvaluatedBatch, EvaluationPass};
 pub use checkpoint::{
     CheckpointError, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
     check as check_checkpoint, contents as checkpoint_contents, list as list_checkpoints,
-    load as load_checkpoint, load_model, prune as prune_checkpoints, save as save_checkpoint,
-    set_aside as set_aside_checkpoints, step as checkpoint_step,
+    load as load_checkpoint, load_model, prune as prune_checkpoints, remove_remains,
+    save as save_checkpoint, set_aside as set_aside_checkpoints, step as checkpoint_step,
 };
 
 // Errors.

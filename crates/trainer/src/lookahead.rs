@@ -199,11 +199,17 @@ mod tests {
     #[test]
     fn numbers_out_of_range_are_refused_by_name() {
         let good = Lookahead { every: 5, decay: 0.5, power: 3.0 };
-        assert!(good.validate().is_ok());
+        for (every, decay, power) in [(5, 0.5, 3.0), (1, 0.0, 0.0)] {
+            assert!(Lookahead { every, decay, power }.validate().is_ok(), "{every}");
+        }
+        let read: Lookahead = serde_json::from_str("{}").expect("all numbers have defaults");
+        assert_eq!(read, Lookahead { every: 5, decay: 0.5, power: 0.0 });
         for (bad, name) in [
             (Lookahead { every: 0, ..good }, "`lookahead.every`"),
             (Lookahead { decay: 1.0, ..good }, "`lookahead.decay`"),
+            (Lookahead { decay: -0.5, ..good }, "`lookahead.decay`"),
             (Lookahead { power: -1.0, ..good }, "`lookahead.power`"),
+            (Lookahead { power: f64::INFINITY, ..good }, "`lookahead.power`"),
         ] {
             let message = bad.validate().expect_err(name).to_string();
             assert!(message.starts_with(name), "{message}");

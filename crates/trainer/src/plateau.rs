@@ -115,13 +115,23 @@ mod tests {
     fn numbers_out_of_range_are_refused_by_name() {
         let cases = [
             (Plateau { factor: 1.0, ..Plateau::default() }, "`plateau.factor` is 1"),
+            (Plateau { factor: 0.0, ..Plateau::default() }, "`plateau.factor` is 0"),
             (Plateau { threshold: -1.0, ..Plateau::default() }, "`plateau.threshold` is -1"),
+            (Plateau { threshold: f64::INFINITY, ..Plateau::default() }, "`plateau.threshold` is"),
             (Plateau { floor: 2.0, ..Plateau::default() }, "`plateau.floor` is 2"),
+            (Plateau { floor: -0.5, ..Plateau::default() }, "`plateau.floor` is -0.5"),
         ];
         for (plateau, message) in cases {
             let error = plateau.validate().expect_err("out of range").to_string();
             assert!(error.starts_with(message), "{error}");
         }
-        assert!(Plateau::default().validate().is_ok());
+        for (threshold, floor) in [(1e-4, 0.0), (0.0, 1.0)] {
+            let plateau = Plateau { threshold, floor, ..Plateau::default() };
+            assert!(plateau.validate().is_ok(), "{plateau:?}");
+        }
+        // Those of PyTorch.
+        let read: Plateau = serde_json::from_str("{}").expect("all numbers have defaults");
+        let expected = Plateau { factor: 0.1, patience: 10, threshold: 1e-4, floor: 0.0 };
+        assert_eq!([read, Plateau::default()], [expected; 2]);
     }
 }

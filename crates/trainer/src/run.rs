@@ -19,7 +19,7 @@ use crate::events::{Control, EpochReport, Event};
 use crate::freeze::Freeze;
 use crate::metric::{Evaluation, LossSums};
 use crate::ranks::Ranks;
-use crate::settings::{BatchNormStatistics, RunSettings};
+use crate::settings::RunSettings;
 use crate::stream::BatchStream;
 use crate::task::{Task, metric_specs};
 
@@ -169,7 +169,8 @@ impl<M: Module> Run<M> {
     /// # Errors
     /// As [`train`](Self::train); [`TrainError::Collective`] if a rank is lost or has other
     /// settings, another model or other data, [`TrainError::Rank`] if rank 0 cannot write a
-    /// checkpoint, [`TrainError::Setting`] for recomputed batch norms, which need a single rank.
+    /// checkpoint, [`TrainError::Setting`] for recomputed batch norms and late reads, which need a
+    /// single rank.
     ///
     /// # Panics
     /// As the task.
@@ -209,10 +210,7 @@ impl<M: Module> Run<M> {
             )
         })?;
         if !ranks.is_alone() {
-            if settings.batch_norm != BatchNormStatistics::Running {
-                let expected = "`running` for several ranks";
-                return Err(TrainError::setting("batch_norm", "recomputed", expected));
-            }
+            settings.check_for_several_ranks()?;
             let (test, state) = (data.test.map(BatchStream::samples), &self.state);
             ranks.agree(&[
                 ("the settings of the run", format!("{settings:?}")),

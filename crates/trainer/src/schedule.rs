@@ -334,11 +334,55 @@ mod tests {
             (Schedule::Triangular { warmup: 0.3, start: 0.0, floor: -1.0 }, "`schedule.floor`"),
             (Schedule::Step { every_steps: 0, factor: 0.5 }, "`schedule.every_steps` is 0"),
             (Schedule::Step { every_steps: 1, factor: 0.0 }, "`schedule.factor` is 0"),
+            (Schedule::Step { every_steps: 1, factor: 1.5 }, "`schedule.factor` is 1.5"),
             (Schedule::Exponential { last: f64::NAN }, "`schedule.last` is NaN"),
+            (Schedule::Exponential { last: 0.0 }, "`schedule.last` is 0"),
+            (Schedule::WarmupCosine { warmup: 0.1, floor: 1.5 }, "`schedule.floor` is 1.5"),
+            (
+                Schedule::CosineRestarts { cycles: 1001, growth: 1.0, floor: 0.0 },
+                "`schedule.cycles` is 1001",
+            ),
+            (
+                Schedule::CosineRestarts { cycles: 1, growth: 10.5, floor: 0.0 },
+                "`schedule.growth` is 10.5",
+            ),
+            (
+                Schedule::CosineRestarts { cycles: 1, growth: 1.0, floor: -0.5 },
+                "`schedule.floor` is -0.5",
+            ),
+            (Schedule::OneCycle { warmup: -0.5, start: 0.0, floor: 0.0 }, "`schedule.warmup`"),
         ];
         for (schedule, message) in cases {
             let error = schedule.validate().expect_err("out of range").to_string();
             assert!(error.starts_with(message), "{error}");
+        }
+        for allowed in [
+            Schedule::WarmupCosine { warmup: 0.0, floor: 1.0 },
+            Schedule::CosineRestarts { cycles: 1000, growth: 10.0, floor: 1.0 },
+            Schedule::OneCycle { warmup: 0.0, start: 1.0, floor: 1.0 },
+            Schedule::Step { every_steps: 1, factor: 1.0 },
+            Schedule::Exponential { last: 1.0 },
+        ] {
+            assert!(allowed.validate().is_ok(), "{allowed:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_left_out_are_those_of_the_papers() {
+        for (text, expected) in [
+            (r#"{"kind":"warmup-cosine"}"#, Schedule::WarmupCosine { warmup: 0.2, floor: 0.0 }),
+            (
+                r#"{"kind":"cosine-restarts","cycles":3}"#,
+                Schedule::CosineRestarts { cycles: 3, growth: 2.0, floor: 0.0 },
+            ),
+            (
+                r#"{"kind":"one-cycle"}"#,
+                Schedule::OneCycle { warmup: 0.3, start: 0.04, floor: 4e-6 },
+            ),
+            (r#"{"kind":"step","every_steps":9}"#, Schedule::Step { every_steps: 9, factor: 0.1 }),
+        ] {
+            let read: Schedule = serde_json::from_str(text).expect("numbers have defaults");
+            assert_eq!(read, expected);
         }
     }
 }

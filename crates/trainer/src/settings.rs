@@ -61,6 +61,15 @@ pub struct RunSettings {
     pub early_stop: Option<EarlyStop>,
     /// When a training batch is moved to the device.
     pub transfer: Transfer,
+    /// The number of updates whose loss, score and gradient norm are read from the device together;
+    /// it changes no result. [`Event::Step`](crate::Event::Step) is reported for all of them after
+    /// the read, and a stop takes effect then; the end of an epoch and a checkpoint end a group,
+    /// too.
+    ///
+    /// More than 1 keeps an asynchronous device busy, and needs `step.clip_norm`, `loss_scale` and
+    /// skipped updates off: they need the numbers of an update before it is made. A device that
+    /// computes on the calling thread, such as flex, gains nothing.
+    pub read_every: u64,
     /// The location and the schedule of checkpoints.
     pub checkpoints: CheckpointSettings,
 }
@@ -115,7 +124,7 @@ impl CheckpointSettings {
 
 impl RunSettings {
     /// A number of epochs with checkpoints in a folder: seed 1, a constant learning rate of 0.001,
-    /// f32, one batch an update, no average, no early stopping, `test-loss` as criterion.
+    /// f32, one batch an update, a read after each update, no average, no early stopping, `test-loss` as criterion.
     #[must_use]
     pub fn new(epochs: u64, checkpoints: impl Into<PathBuf>) -> Self {
         Self {
@@ -133,6 +142,7 @@ impl RunSettings {
             criterion: Criterion::default(),
             early_stop: None,
             transfer: Transfer::default(),
+            read_every: 1,
             checkpoints: CheckpointSettings::new(checkpoints),
         }
     }
@@ -144,18 +154,26 @@ impl RunSettings {
     /// if the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
         const ABOVE: &str = "a finite number above 0";
+        const READ_EACH: &str = "1 with clipping, a loss scale or skipped updates, which need the \
+                                 numbers of an update before it is made";
         let is_positive = |value: f64| value.is_finite() && value > 0.0;
         let rate = self.learning_rate;
         let norm = self.step.clip_norm.unwrap_or(1.0);
         let can_skip = self.step.non_finite != NonFinite::Skip { at_most: 0 };
         let has_batches = self.batch_norm != BatchNormStatistics::Recomputed { batches: 0 };
         let CheckpointSettings { every_steps, keep_last, .. } = &self.checkpoints;
+        let reads_late = self.read_every > 1;
+        let decides = self.step.clip_norm.is_some()
+            || self.step.non_finite.skips()
+            || self.loss_scale != LossScale::None;
         self.step.policy.check_training_scaled(&self.loss_scale)?;
         TrainError::check(&[
             ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
             ("learning_rate", &rate, is_positive(rate), ABOVE),
             ("step.clip_norm", &norm, is_positive(norm), ABOVE),
             ("step.non_finite.at_most", &0, can_skip, "at least 1"),
+            ("read_every", &self.read_every, self.read_every > 0, "at least 1"),
+            ("read_every", &self.read_every, !(reads_late && decides), READ_EACH),
             ("accumulate", &self.accumulate, self.accumulate > 0, "at least 1 batch"),
             ("batch_norm.batches", &0, has_batches, "at least 1 batch"),
             ("checkpoints.keep_last", keep_last, *keep_last > 0, "at least 1"),
@@ -166,6 +184,16 @@ impl RunSettings {
         self.ema.map_or(Ok(()), |ema| ema.validate())?;
         self.lookahead.map_or(Ok(()), |lookahead| lookahead.validate())?;
         self.early_stop.map_or(Ok(()), |stop| stop.validate())
+    }
+
+    /// Checks what only a rank alone can do.
+    pub(crate) fn check_for_several_ranks(&self) -> Result<(), TrainError> {
+        if self.batch_norm != BatchNormStatistics::Running {
+            let expected = "`running` for several ranks";
+            return Err(TrainError::setting("batch_norm", "recomputed", expected));
+        }
+        let expected = "1 for several ranks, which exchange the numbers of each update";
+        TrainError::check(&[("read_every", &self.read_every, self.read_every == 1, expected)])
     }
 
     /// Checks the criterion against the metrics of a task, with or without test data.

@@ -7,7 +7,8 @@ use updraft_distributed::{Alone, Wire};
 use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled, square_sums};
 
 use crate::accumulate::GradientMean;
-use crate::batch_numbers::BatchNumbers;
+use crate::batch_numbers::{BatchNumbers, BatchTensors};
+use crate::batch_pass::{BatchPass, Passed};
 use crate::bits::Bits;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
@@ -16,7 +17,7 @@ use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
 use crate::ranks::{Ranks, Statistics, StepShare, has_gradient};
-use crate::task::{Mode, StepContext, Task};
+use crate::task::Task;
 use crate::tensors::Tensors;
 
 /// Settings of an update.
@@ -78,7 +79,8 @@ pub struct StepAt {
     pub step: u64,
     /// Its learning rate.
     pub learning_rate: f64,
-    /// Seeds the random numbers of [`Task::segments`] and of [`StepContext`].
+    /// Seeds the random numbers of [`Task::segments`] and of
+    /// [`StepContext`](crate::StepContext).
     pub seed: u64,
 }
 
@@ -160,48 +162,23 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     (settings, at): (&StepSettings, StepAt),
     ranks: &mut Ranks<'_>,
 ) -> Result<(M, StepOutcome<T::Score>), TrainError> {
-    let StepAt { epoch, step, learning_rate, seed } = at;
+    let StepAt { step, learning_rate, .. } = at;
     let statistics = (!ranks.is_alone()).then(|| Statistics::of(&model));
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
     let before = is_taken_back.then(|| Buffers::of(&model));
-    let context = StepContext { mode: Mode::Training, epoch, step, seed };
-    let segments = settings.in_segments.then(|| task.segments()).transpose();
-    let segments = segments.map_err(TrainError::without_segments)?;
+    let mut pass = BatchPass::new(task, settings, at)?;
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let mut sums = LossSums::default();
     let mut score = T::Score::default();
-    let mut batch = batches.next().expect("an update has at least one batch")?;
+    let mut batch = first_batch(batches)?;
     let device = batch.0.device().expect("an input has at least one tensor");
-    let mut index = 0;
     let result = loop {
         let (given, target) = batch;
         let count = task.samples(&target);
         let mut clock = PhaseClock::start(&device, settings.timing);
-        let mut measured = None;
-        let mut head = |output: T::Output| {
-            let output = output.cast_floats(settings.policy.output);
-            let losses = task.loss(&output, &target);
-            times.forward_us += clock.lap_us();
-            let scaled = scaler.scale_loss(losses.total.clone());
-            measured = Some((losses, output));
-            scaled
-        };
-        let input = given.clone().cast_floats(settings.policy.compute);
-        let mut gradients = match segments {
-            None => {
-                let loss = head(task.forward(&model, input, &context));
-                GradientsParams::from_grads(loss.backward(), &model)
-            }
-            Some(segments) => {
-                let seed = batch_seed(seed, index);
-                segments.backward(&model, input, &mut head, seed)
-            }
-        };
-        Freeze::drop_gradients(&settings.freeze, epoch, &model, &mut gradients);
-        let (losses, output) = measured.expect("the pass hands its output to the loss");
-        let numbers = task
-            .measure_in_training(&output.clone().without_graph(), &target.clone().without_graph());
+        let passed = pass.run(&model, (&given, &target), scaler, &mut clock, &mut times);
+        let Passed { gradients, losses, output, numbers } = passed;
         mean.add(gradients, count, &model);
         times.backward_us += clock.lap_us();
         let next = batches.next().transpose()?;
@@ -217,7 +194,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
         };
         let squares = gradients.as_ref().and_then(|gradients| gradients.square_sums.clone());
         let BatchNumbers { loss, parts, numbers, squares } =
-            BatchNumbers::of(losses, numbers, squares);
+            BatchTensors::new(losses, numbers, squares).read();
         score.add(&numbers, count);
         sums.add(loss, &parts, count);
         times.backward_us += clock.lap_us();
@@ -226,7 +203,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
             break Err(TrainError::NonFiniteLoss { step, loss, tensor });
         }
         match (next, gradients) {
-            (Some(next), _) => (batch, index) = (next, index + 1),
+            (Some(next), _) => batch = next,
             (None, gradients) => break Ok((gradients, squares)),
         }
     };
@@ -285,6 +262,11 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     Ok((model, StepOutcome { loss, parts, score, samples, gradient_norm, skipped, times }))
 }
 
+/// The batch that an update begins with.
+pub(crate) fn first_batch<I, T>(batches: &mut dyn Iterator<Item = Placed<I, T>>) -> Placed<I, T> {
+    batches.next().expect("an update has at least one batch")
+}
+
 /// The loss and the tensor of an error about a loss that is not finite.
 fn non_finite_loss(error: &TrainError) -> Option<(Bits, String)> {
     match error {
@@ -297,22 +279,16 @@ fn read(numbers: Tensor<1>) -> Vec<f64> {
     numbers.into_data().iter().collect()
 }
 
-/// A seed for each batch of an update; that of the first is the update's own.
-fn batch_seed(seed: u64, batch: usize) -> u64 {
-    // The odd constant of L'Ecuyer 1999, table 4: different from the one that separates segments.
-    seed.wrapping_add((batch as u64).wrapping_mul(0x27BB_2EE6_87B0_B0FD))
-}
-
 /// The mean gradients of an update, and the sums of squares that its norm is computed from.
-struct Gradients {
-    mean: GradientsParams,
+pub(crate) struct Gradients {
+    pub(crate) mean: GradientsParams,
     /// `None` where the norm is not needed.
-    square_sums: Option<Tensor<1>>,
+    pub(crate) square_sums: Option<Tensor<1>>,
     needs_norm: bool,
 }
 
 impl Gradients {
-    fn of<M: Module>(
+    pub(crate) fn of<M: Module>(
         mean: GradientsParams,
         model: &M,
         settings: &StepSettings,

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 
+use burn::tensor::kind::Autodiff;
+use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use updraft_data::{
-    Collate, Epoch, Loader, LoaderState, ResidentBatch, ResidentEpoch, ResidentSet,
+    Collate, DeviceSamples, Epoch, Loader, LoaderState, ResidentEpoch, ResidentSet,
 };
 
 /// The error of a batch that cannot be delivered or placed on a device.
@@ -156,8 +158,8 @@ impl<C: Collate> EpochStream<C::Batch> for Loaded<C> {
     }
 }
 
-impl<const D: usize> BatchStream<ResidentBatch<D>> for ResidentSet<D> {
-    fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<ResidentBatch<D>> + '_> {
+impl<S: DeviceSamples> BatchStream<S::Batch> for ResidentSet<S> {
+    fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<S::Batch> + '_> {
         Box::new(Resident(Self::epoch(self, epoch)))
     }
 
@@ -165,7 +167,7 @@ impl<const D: usize> BatchStream<ResidentBatch<D>> for ResidentSet<D> {
         &self,
         _: u64,
         state: &Value,
-    ) -> Result<Box<dyn EpochStream<ResidentBatch<D>> + '_>, StreamError> {
+    ) -> Result<Box<dyn EpochStream<S::Batch> + '_>, StreamError> {
         Ok(Box::new(Resident(Self::resume(self, &read(state)?)?)))
     }
 
@@ -182,22 +184,102 @@ impl<const D: usize> BatchStream<ResidentBatch<D>> for ResidentSet<D> {
     }
 }
 
-struct Resident<'a, const D: usize>(ResidentEpoch<'a, D>);
+struct Resident<'a, S>(ResidentEpoch<'a, S>);
 
-impl<const D: usize> Iterator for Resident<'_, D> {
-    type Item = Result<ResidentBatch<D>, StreamError>;
+impl<S: DeviceSamples> Iterator for Resident<'_, S> {
+    type Item = Result<S::Batch, StreamError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next().map(Ok)
     }
 }
 
-impl<const D: usize> EpochStream<ResidentBatch<D>> for Resident<'_, D> {
+impl<S: DeviceSamples> EpochStream<S::Batch> for Resident<'_, S> {
     fn state(&self) -> Value {
         stored(self.0.state())
     }
 
     fn left_out(&self) -> usize {
         0
+    }
+}
+
+/// A tensor as if it had been created on `device`, which has its memory, with or without autodiff:
+/// for [`Task::place`](crate::Task::place) of batches from a [`ResidentSet`].
+///
+/// `Tensor::to_device` leaves a tensor without autodiff as it is. Then operations on it alone are
+/// not part of the graph, and gradients are summed in another order.
+#[must_use]
+pub fn with_graph<const D: usize, K: Autodiff>(
+    tensor: Tensor<D, K>,
+    device: &Device,
+) -> Tensor<D, K> {
+    match device.gradient_checkpointing_strategy() {
+        Some(strategy) => tensor.autodiff().with_gradient_checkpointing_strategy(strategy),
+        None => tensor.without_autodiff(),
+    }
+}
+
+/// A stream whose batches are converted.
+#[derive(Debug)]
+pub struct Converted<S, A, B> {
+    stream: S,
+    convert: fn(A) -> B,
+}
+
+impl<S: BatchStream<A>, A, B> Converted<S, A, B> {
+    /// The batches of a stream, converted one by one.
+    pub const fn new(stream: S, convert: fn(A) -> B) -> Self {
+        Self { stream, convert }
+    }
+}
+
+impl<S: BatchStream<A>, A, B> BatchStream<B> for Converted<S, A, B> {
+    fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<B> + '_> {
+        Box::new(ConvertedEpoch { batches: self.stream.epoch(epoch), convert: self.convert })
+    }
+
+    fn resume(
+        &self,
+        epoch: u64,
+        state: &Value,
+    ) -> Result<Box<dyn EpochStream<B> + '_>, StreamError> {
+        let batches = self.stream.resume(epoch, state)?;
+        Ok(Box::new(ConvertedEpoch { batches, convert: self.convert }))
+    }
+
+    fn batches(&self) -> usize {
+        self.stream.batches()
+    }
+
+    fn samples(&self) -> usize {
+        self.stream.samples()
+    }
+
+    fn batch(&self) -> usize {
+        self.stream.batch()
+    }
+}
+
+struct ConvertedEpoch<'a, A, B> {
+    batches: Box<dyn EpochStream<A> + 'a>,
+    convert: fn(A) -> B,
+}
+
+impl<A, B> Iterator for ConvertedEpoch<'_, A, B> {
+    type Item = Result<B, StreamError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.batches.next()?.map(self.convert))
+    }
+}
+
+impl<A, B> EpochStream<B> for ConvertedEpoch<'_, A, B> {
+    fn state(&self) -> Value {
+        self.batches.state()
+    }
+
+    fn left_out(&self) -> usize {
+        self.batches.left_out()
     }
 }

@@ -18,6 +18,10 @@ use crate::source::{Decoding, ImageSource, read_exact_at, sized_fingerprint};
 /// The whole file is verified when it is opened, at the speed of SHA-256. The fingerprint is that
 /// of every cache of the same source and size, so a run may continue with another.
 ///
+/// Images of one size need no table of types and sizes, which makes the index of a
+/// [`FileSamples`](crate::FileSamples) several times as large; both are written, verified and
+/// rebuilt by the same code.
+///
 /// # Format
 /// `UPDRAFTC`, version 1 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
 /// names, classes and sizes as JSON; the JSON's length (u64); SHA-256 of everything before

@@ -217,6 +217,12 @@ pub enum DataError {
         /// The most it may take.
         limit: usize,
     },
+    /// Samples that differ from epoch to epoch cannot be loaded once.
+    #[error(
+        "the samples are augmented or drawn anew in every epoch, so that they cannot be kept on \
+         the device; load batches"
+    )]
+    RandomSamples,
     /// A split cannot be used.
     #[error(
         "`{}` is not a train/test split of this data: {reason}; use the data \

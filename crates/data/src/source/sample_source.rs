@@ -35,7 +35,7 @@ pub trait SampleSource: Send + Sync {
     fn read(&self, index: usize) -> Result<Sample<'_>, DataError>;
 
     /// Reads a sample for one delivery: a set whose samples differ in every epoch, such as patches
-    /// at random positions, uses the seed, epoch and index.
+    /// at random positions, uses the seed, epoch and index, and [`is_random`](Self::is_random).
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -44,6 +44,11 @@ pub trait SampleSource: Send + Sync {
     /// As [`read`](Self::read).
     fn draw(&self, draw: Draw) -> Result<Sample<'_>, DataError> {
         self.read(draw.index)
+    }
+
+    /// Whether [`draw`](Self::draw) depends on seed or epoch; it does not by default.
+    fn is_random(&self) -> bool {
+        false
     }
 
     /// A SHA-256 that identifies the set, as 64 hexadecimal digits: equal for equal sets.

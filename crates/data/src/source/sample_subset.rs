@@ -50,6 +50,10 @@ impl SampleSource for SampleSubset {
         self.source.draw(Draw { index: self.indices[draw.index], ..draw })
     }
 
+    fn is_random(&self) -> bool {
+        self.source.is_random()
+    }
+
     fn fingerprint(&self) -> String {
         let digest = Digest::new("updraft sample subset").text(&self.source.fingerprint());
         self.indices.iter().fold(digest, |digest, &index| digest.number(index)).hex()

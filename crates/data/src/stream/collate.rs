@@ -33,6 +33,11 @@ pub trait Collate: Send + Sync + 'static {
         String::new()
     }
 
+    /// Whether a sample depends on seed or epoch, as with augmentation; it does not by default.
+    fn is_random(&self) -> bool {
+        false
+    }
+
     /// The size of one sample in a batch, in bytes.
     fn sample_bytes(&self) -> usize;
 

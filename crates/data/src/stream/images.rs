@@ -69,6 +69,10 @@ impl Collate for ImageCollate {
         self.config.describe(Digest::new("updraft images in batches")).hex()
     }
 
+    fn is_random(&self) -> bool {
+        !self.config.augment.is_empty() || self.config.finish.mix_up.is_some()
+    }
+
     fn sample_bytes(&self) -> usize {
         size_of::<f32>() * self.values()
     }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use crate::error::DataError;
 use crate::fault::{FaultPolicy, Quarantine};
 use crate::source::{ImageSource, SampleSource};
+#[cfg(feature = "burn")]
+use crate::stream::StreamPlan;
 use crate::stream::assemble::Assembler;
 use crate::stream::collate::Collate;
 use crate::stream::images::ImageCollate;
@@ -151,6 +153,12 @@ impl<C: Collate> Loader<C> {
     pub(crate) fn with_samples(&self, samples: C) -> Result<Self, DataError> {
         let assembler = Assembler::try_new(samples, self.assembler.config().clone())?;
         Ok(Self { assembler: Arc::new(assembler), ..self.shared() })
+    }
+
+    /// The order of the samples and their division into batches.
+    #[cfg(feature = "burn")]
+    pub(crate) fn plan(&self) -> &StreamPlan {
+        self.assembler.plan()
     }
 
     fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {

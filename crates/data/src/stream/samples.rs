@@ -150,6 +150,10 @@ impl Collate for SampleCollate {
         self.config.describe(Digest::new("updraft samples in batches")).hex()
     }
 
+    fn is_random(&self) -> bool {
+        !self.config.augment.is_empty() || self.source.is_random()
+    }
+
     fn sample_bytes(&self) -> usize {
         let target = match self.target {
             TargetSpec::None => 0,

@@ -7,5 +7,7 @@ mod sliding_window;
 mod tensor_batch;
 mod views;
 
-pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
+pub use resident::{
+    DeviceSamples, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, index_tensor,
+};
 pub use views::Views;

@@ -293,6 +293,10 @@ impl SampleSource for VolumePatches {
         self.draw(Draw { seed: 0, epoch: 0, index })
     }
 
+    fn is_random(&self) -> bool {
+        true
+    }
+
     fn draw(&self, draw: Draw) -> Result<Sample<'_>, DataError> {
         let volume = draw.index / self.config.per_volume;
         self.sample(volume, &self.region(draw)?)

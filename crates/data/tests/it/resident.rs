@@ -1,8 +1,11 @@
 //! Sets kept on the device deliver what a loader delivers.
 
+use std::sync::Arc;
+
 use updraft_data::{
-    Collate, DataError, InMemoryTensors, Loader, Order, ResidentSet, StreamConfig, TargetBatch,
-    Targets,
+    Collate, Cue, DataError, DeviceSamples, GeneratedConfig, GeneratedImages, HorizontalFlip,
+    ImageBatch, InMemoryTensors, Loader, LoaderConfig, MixUp, Order, ResidentSet, ResidentTensors,
+    StreamConfig, TargetBatch, Targets, index_tensor,
 };
 use updraft_testing::devices;
 
@@ -24,7 +27,8 @@ fn config() -> StreamConfig {
 #[test]
 fn a_resident_set_delivers_the_batches_of_a_loader() {
     for device in devices() {
-        let resident = ResidentSet::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
+        let resident =
+            ResidentTensors::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
         let loader = Loader::collating(set(classes()), config()).unwrap();
         assert_eq!(resident.batches(), 6);
         for epoch in 0..2 {
@@ -49,7 +53,8 @@ fn a_resident_set_delivers_the_batches_of_a_loader() {
 #[test]
 fn states_go_from_a_loader_to_a_resident_set_and_back() {
     for device in devices() {
-        let resident = ResidentSet::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
+        let resident =
+            ResidentTensors::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
         let loader = Loader::collating(set(classes()), config()).unwrap();
         let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
@@ -63,7 +68,7 @@ fn states_go_from_a_loader_to_a_resident_set_and_back() {
         let back: Vec<usize> = back.flat_map(|batch| batch.unwrap().indices().to_vec()).collect();
         assert_eq!(back, rest[8..]);
         let other =
-            ResidentSet::<3>::load(&set(Targets::None), config(), 1 << 20, &device).unwrap();
+            ResidentTensors::<3>::load(&set(Targets::None), config(), 1 << 20, &device).unwrap();
         assert!(matches!(other.resume(&state), Err(DataError::ForeignState { .. })));
     }
 }
@@ -74,15 +79,57 @@ fn target_numbers_come_along_and_a_set_too_large_is_refused() {
         let targets =
             Targets::Values { shape: vec![2], values: (0..90_u8).map(f32::from).collect() };
         let set = set(targets);
-        let resident = ResidentSet::<3>::load(&set, config(), 1 << 20, &device).unwrap();
+        let resident = ResidentTensors::<3>::load(&set, config(), 1 << 20, &device).unwrap();
         let batch = resident.epoch(0).next().unwrap();
         let values: Vec<f32> = batch.values.unwrap().into_data().try_to_vec().unwrap();
         for (pair, &index) in values.chunks(2).zip(&batch.indices) {
             assert_eq!(pair, [2.0 * index as f32, 2.0 * index as f32 + 1.0]);
         }
         let bytes = set.sample_bytes() * 45;
-        let error = ResidentSet::<3>::load(&set, config(), bytes - 1, &device).unwrap_err();
+        let error = ResidentTensors::<3>::load(&set, config(), bytes - 1, &device).unwrap_err();
         assert!(matches!(error, DataError::DeviceLimit { .. }), "{error}");
-        assert!(ResidentSet::<3>::load(&set, config(), bytes, &device).is_ok());
+        assert!(ResidentTensors::<3>::load(&set, config(), bytes, &device).is_ok());
+    }
+}
+
+/// Images on a device, by their labels.
+struct Labels(burn::tensor::Tensor<1, burn::tensor::Int>);
+
+impl DeviceSamples for Labels {
+    type Batch = Vec<i64>;
+
+    fn select(&self, indices: &[usize]) -> Vec<i64> {
+        let places = index_tensor(indices, &self.0.device());
+        let labels = self.0.clone().select(0, places).into_data().convert::<i64>();
+        labels.try_to_vec().unwrap()
+    }
+}
+
+#[test]
+fn the_samples_of_any_loader_stay_on_the_device_unless_they_are_augmented() {
+    let loader = |change: fn(LoaderConfig) -> LoaderConfig| {
+        let images = GeneratedImages::try_new(GeneratedConfig::new(Cue::Color, 20)).unwrap();
+        let config = LoaderConfig::new(8).with_order(Order::Shuffled).with_seed(3);
+        Loader::try_new(Arc::new(images), change(config)).unwrap()
+    };
+    let plain = loader(|config| config);
+    for device in devices() {
+        let place = |batch: ImageBatch| Ok(Labels(batch.to_device(&device).1));
+        let set = ResidentSet::of(&plain, usize::MAX, place).unwrap();
+        for epoch in 0..2 {
+            let expected: Vec<Vec<i64>> = plain
+                .epoch(epoch)
+                .map(|batch| batch.unwrap().labels().iter().map(|&label| label as i64).collect())
+                .collect();
+            assert_eq!(set.epoch(epoch).collect::<Vec<_>>(), expected);
+        }
+        let changes: [fn(LoaderConfig) -> LoaderConfig; 2] = [
+            |config| config.with_augment(vec![Arc::new(HorizontalFlip)]),
+            |config| config.with_mix_up(MixUp { alpha: 0.2 }),
+        ];
+        for change in changes {
+            let refused = ResidentSet::of(&loader(change), usize::MAX, place);
+            assert!(matches!(refused.err(), Some(DataError::RandomSamples)));
+        }
     }
 }

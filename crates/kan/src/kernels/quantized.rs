@@ -263,14 +263,11 @@ pub(crate) fn tiles(outputs: usize) -> impl Iterator<Item = std::ops::Range<usiz
 
 #[cfg(test)]
 mod tests {
+    use updraft_testing::scattered;
+
     use super::*;
     use crate::grid::Grid;
     use crate::kernels::{Activation, evaluate};
-
-    fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        let number = |index: usize| ((index * 7919 + seed * 104_729) % 20_011) as f32;
-        (0..count).map(|index| number(index) / 10_005.5 - 1.0).collect()
-    }
 
     fn layer(inputs: usize, outputs: usize, outside: Outside) -> LayerGeometry {
         let grid = Grid::uniform(-1.0, 1.0, 6, 3).unwrap().with_outside(outside);
@@ -298,9 +295,9 @@ mod tests {
         for (inputs, outputs) in [(1, 1), (5, 16), (33, 80), (70, 67)] {
             for outside in [Outside::Zero, Outside::Clamp] {
                 let geometry = layer(inputs, outputs, outside);
-                let spline = numbers(inputs * 9 * outputs, 1);
-                let [base, scaler] = [2, 3].map(|seed| numbers(inputs * outputs, seed));
-                let bias = numbers(outputs, 4);
+                let spline = scattered(1, inputs * 9 * outputs);
+                let [base, scaler] = [2, 3].map(|seed| scattered(seed, inputs * outputs));
+                let bias = scattered(4, outputs);
                 let weights = Weights {
                     spline: &spline,
                     base: Some(&base),
@@ -309,7 +306,7 @@ mod tests {
                 };
                 let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
                 let mut x: Vec<f32> =
-                    numbers(301 * inputs, 5).iter().map(|value| value * 2.5).collect();
+                    scattered(5, 301 * inputs).iter().map(|value| value * 2.5).collect();
                 x[0] = f32::NAN;
                 let portable = run(&quantized, Isa::Portable, &x, outputs);
                 assert!(portable[..outputs].iter().all(|value| value.is_nan()));
@@ -358,9 +355,9 @@ mod tests {
     #[test]
     fn the_error_is_below_a_hundredth_of_the_splines() {
         let geometry = layer(96, 40, Outside::Zero);
-        let spline = numbers(96 * 9 * 40, 1);
+        let spline = scattered(1, 96 * 9 * 40);
         let weights = Weights { spline: &spline, ..Weights::default() };
-        let x: Vec<f32> = numbers(300 * 96, 5).iter().map(|value| value * 1.3).collect();
+        let x: Vec<f32> = scattered(5, 300 * 96).iter().map(|value| value * 1.3).collect();
         let exact = evaluate(&geometry, weights, &x).unwrap();
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
         let rounded = run(&quantized, Isa::detect(), &x, 40);
@@ -372,9 +369,9 @@ mod tests {
     fn the_error_of_the_base_branch_is_below_a_thousandth() {
         for inputs in [1, 33, 131] {
             let geometry = layer(inputs, 40, Outside::Zero);
-            let (spline, base) = (vec![0.0; inputs * 9 * 40], numbers(inputs * 40, 1));
+            let (spline, base) = (vec![0.0; inputs * 9 * 40], scattered(1, inputs * 40));
             let weights = Weights { spline: &spline, base: Some(&base), ..Weights::default() };
-            let x: Vec<f32> = numbers(300 * inputs, 5).iter().map(|value| value * 3.0).collect();
+            let x: Vec<f32> = scattered(5, 300 * inputs).iter().map(|value| value * 3.0).collect();
             let exact = evaluate(&geometry, weights, &x).unwrap();
             let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
             let rounded = run(&quantized, Isa::detect(), &x, 40);
@@ -386,12 +383,12 @@ mod tests {
     #[test]
     fn what_a_sample_sees_touches_no_other_sample() {
         let geometry = layer(5, 3, Outside::Zero);
-        let (spline, base) = (numbers(5 * 9 * 3, 1), numbers(5 * 3, 2));
+        let (spline, base) = (scattered(1, 5 * 9 * 3), scattered(2, 5 * 3));
         let weights = Weights { spline: &spline, base: Some(&base), ..Weights::default() };
         let splines_alone = Weights { spline: &spline, ..Weights::default() };
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
         let without_base = QuantizedLayer::try_new(&geometry, splines_alone).unwrap();
-        let x = numbers(20 * 5, 5);
+        let x = scattered(5, 20 * 5);
         for isa in paths() {
             let usual = run(&quantized, isa, &x, 3);
             for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e30, 1e-44, 0.0] {
@@ -416,7 +413,7 @@ mod tests {
         let geometry = layer(1, 1, Outside::Clamp);
         let weights = Weights { spline: &[0.5; 9], ..Weights::default() };
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
-        for y in run(&quantized, Isa::detect(), &numbers(100, 1), 1) {
+        for y in run(&quantized, Isa::detect(), &scattered(1, 100), 1) {
             assert!((y - 0.5).abs() < 0.5 * 2.0 / STEPS_OF_ONE, "{y}");
         }
         let zero = Weights { spline: &[0.0; 9], ..Weights::default() };

@@ -106,6 +106,20 @@ impl AutoBatchPlan {
     }
 }
 
+/// Training and test data that stay on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResidentPlan {
+    /// The most that they may take there, in MiB.
+    pub budget_mib: u64,
+}
+
+impl Default for ResidentPlan {
+    fn default() -> Self {
+        Self { budget_mib: 1024 }
+    }
+}
+
 /// How many threads load data: `auto` or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkersPlan {

@@ -8,6 +8,7 @@ mod key;
 mod key_path;
 mod key_table;
 mod layers;
+mod learning_rate;
 mod log;
 mod origin;
 mod plan;
@@ -17,7 +18,7 @@ mod settings;
 mod train;
 mod tune;
 
-pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
 pub use edits::Edited;
 pub use error::ConfigError;
 pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};

@@ -287,6 +287,10 @@ impl Plan {
             let reason = "operations of flex are done when they return, so there is no wait";
             unused.push(none("train.timing", reason));
         }
+        if backend == Backend::Flex && self.train.read_every > 1 {
+            let reason = "operations of flex are done when they return, so a read does not wait";
+            unused.push(none("train.read_every", reason));
+        }
         unused
     }
 

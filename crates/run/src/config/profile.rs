@@ -7,8 +7,7 @@ use toml::{Table, Value};
 use super::error::ConfigError;
 use super::key::{AnyKey, Keys};
 use super::layers::{Layer, at_line, parse, unknown_key};
-use crate::bounded::{self, CONFIG_BYTES};
-use crate::error::RunError;
+use crate::bounded;
 
 /// The profiles that every build has. `configs/profiles/` has the same texts, and is not part of
 /// this package.
@@ -70,10 +69,7 @@ impl Profile {
         let path = Path::new(name);
         let is_file = path.extension().is_some_and(|ending| ending == "toml");
         let text = match is_file {
-            true => bounded::read_text(path, CONFIG_BYTES).map_err(|error| match error {
-                RunError::Io { cause, .. } => cause.to_string(),
-                other => other.to_string(),
-            }),
+            true => bounded::read_config(path).map_err(|error| error.to_string()),
             false => Err("it is not the path of a .toml file".to_owned()),
         };
         let text = text.map_err(|reason| ConfigError::NoProfile {

@@ -15,8 +15,7 @@ use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown};
 use super::profile::{Profile, UnusedKey};
 use super::tune;
-use crate::bounded::{self, CONFIG_BYTES};
-use crate::error::RunError;
+use crate::bounded;
 
 /// A task's default that replaces that of a common key: the key's name, and the value in TOML.
 pub type TaskDefault = (&'static str, &'static str);
@@ -73,10 +72,7 @@ impl Settings {
     /// As [`load`](Self::load), and [`ConfigError::Read`] if the file does not exist.
     pub fn open(path: &Path, sets: &[String]) -> Result<Self, ConfigError> {
         let failed = |cause| ConfigError::Read { path: path.to_owned(), cause };
-        let text = bounded::read_text(path, CONFIG_BYTES).map_err(|error| match error {
-            RunError::Io { cause, .. } => failed(cause),
-            other => failed(std::io::Error::other(other.to_string())),
-        })?;
+        let text = bounded::read_config(path).map_err(failed)?;
         Self::load(&text, path, sets)
     }
 

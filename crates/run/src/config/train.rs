@@ -10,9 +10,10 @@ use updraft_trainer::{
     Transfer,
 };
 
-use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
+use super::learning_rate::{OPTIMIZER, PLATEAU, SCHEDULE};
 use super::settings::Settings;
 use crate::task::TaskKind;
 
@@ -27,63 +28,6 @@ const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's 
     .default("0.002")
     .edit(Edit::Reported)
     .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
-const SCHEDULE: Key<Schedule> = Key::new(
-    "train.schedule",
-    "or `constant`, `cosine-restarts`, `one-cycle`, `triangular`, `step`, `exponential`: the factor of the learning rate over all steps",
-)
-.default(r#"{ kind = "warmup-cosine", warmup = 0.2, floor = 0.0 }"#)
-.with(&[
-    (
-        "warmup",
-        "0.2, of `one-cycle` and `triangular` 0.3",
-        "`warmup-cosine`, `one-cycle` and `triangular`: fraction of all steps with increasing learning rate, at least 0 and below 1",
-    ),
-    (
-        "floor",
-        "0, of `one-cycle` 0.000004",
-        "`warmup-cosine`, `cosine-restarts`, `one-cycle` and `triangular`: the last factor, 0 to 1",
-    ),
-    ("cycles", "–", "`cosine-restarts`: number of half cosines, 1 to 1000"),
-    ("growth", "2", "`cosine-restarts`: each cycle's length as a multiple of the one before, 1 to 10"),
-    ("start", "0.04, of `triangular` 0", "`one-cycle` and `triangular`: the first factor, 0 to 1"),
-    ("every_steps", "–", "`step`: steps between two reductions, at least 1"),
-    ("factor", "0.1", "`step`: the factor of each reduction, above 0 and at most 1"),
-    ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
-]).edit(Edit::Reported);
-const PLATEAU: Key<Plateau> =
-    Key::new("train.plateau", "reduces the learning rate when `train.criterion` stops improving")
-        .with(&[
-            ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
-            (
-                "patience",
-                "10",
-                "epochs without an improvement that are tolerated; one more reduces it",
-            ),
-            (
-                "threshold",
-                "0.0001",
-                "the smallest improvement that counts, in the criterion's unit",
-            ),
-            ("floor", "0", "the smallest product of all reductions, 0 to 1"),
-        ])
-        .edit(Edit::Reported);
-const OPTIMIZER: Key<OptimizerConfig> =
-    Key::new("train.optimizer", "or `adam`, or `sgd` with Nesterov momentum")
-        .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
-        .with(&[
-            (
-                "weight_decay",
-                "0.01, of `adam` and `sgd` 0",
-                "`adamw`: decoupled, times the learning rate; `adam` and `sgd`: added to the gradient, times the parameter",
-            ),
-            ("momentum", "0.9", "`sgd`: at least 0 and below 1"),
-            (
-                "norm_bias_factor",
-                "1",
-                "`sgd`: multiplies the learning rate of the biases (β) of normalization layers; their weight decay stays the same; above 0",
-            ),
-        ])
-        .edit(Edit::Reported);
 const FREEZE: Key<Vec<Freeze>> = Key::new(
     "train.freeze",
     "parameters that keep their values after some epochs: a list of tables with `parameters`, the path of a parameter or of a part of the model, and `after_epochs`, the epochs in which they are trained",
@@ -177,6 +121,22 @@ const TRANSFER: Key<Transfer> = Key::new(
 .default(r#""when-used""#)
 .edit(Edit::Free)
 .performance();
+const RESIDENT: Key<ResidentPlan> = Key::new(
+    "train.resident",
+    "moves training and test data to the device before the first step, where batches are selected: only indices are transferred then. Without augmentation, which is computed on the host",
+)
+.with(&[("budget_mib", "1024", "the most that the data may take on the device in MiB, at least 1")])
+.edit(Edit::Free)
+.performance()
+.check("a `budget_mib` of at least 1", |resident| resident.budget_mib >= 1);
+const READ_EVERY: Key<u64> = Key::new(
+    "train.read_every",
+    "updates whose loss, metrics and gradient norm are read from the device together, and then recorded; more than 1 keeps a GPU busy, gains nothing on flex, and excludes `train.clip_norm`, `train.loss_scale` and skipped updates",
+)
+.default("1")
+.edit(Edit::Free)
+.performance()
+.check("at least 1", |updates| *updates >= 1);
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
@@ -223,6 +183,8 @@ pub(super) const KEYS: Keys = &[
     &EARLY_STOP,
     &TIMING,
     &TRANSFER,
+    &RESIDENT,
+    &READ_EVERY,
     &WORKERS,
     &CHECKPOINT_EVERY_STEPS,
     &KEEP_CHECKPOINTS,
@@ -253,6 +215,8 @@ pub struct TrainPlan {
     pub early_stop: Option<EarlyStop>,
     pub timing: Timing,
     pub transfer: Transfer,
+    pub resident: Option<ResidentPlan>,
+    pub read_every: u64,
     pub workers: WorkersPlan,
     pub checkpoint_every_steps: Option<u64>,
     pub keep_checkpoints: usize,
@@ -287,6 +251,8 @@ impl TrainPlan {
             early_stop: settings.option(&EARLY_STOP)?,
             timing: settings.value(&TIMING)?,
             transfer: settings.value(&TRANSFER)?,
+            resident: settings.option(&RESIDENT)?,
+            read_every: settings.value(&READ_EVERY)?,
             workers: settings.value(&WORKERS)?,
             checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,
             keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
@@ -342,6 +308,7 @@ impl TrainPlan {
             criterion: self.criterion.clone(),
             early_stop: self.early_stop,
             transfer: self.transfer,
+            read_every: self.read_every,
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.checkpoint_every_steps,

@@ -87,6 +87,7 @@ pub(super) fn refusal<M: Module, T: Task<M>>(
         | Ability::Quantize
         | Ability::Int8
         | Ability::Averaging
+        | Ability::Resident
         | Ability::Utilization => None,
     }
 }

@@ -155,7 +155,10 @@ pub(super) fn train<W: Workload>(
     let task = workload.task();
     // Take the lock before reading the run, because another process may be writing it.
     let mut held = resumed.as_ref().filter(|_| is_first).map(RunFolder::lock).transpose()?;
-    let used_for = StreamUse::Training { part: Part { index: rank, count } };
+    if let (Some(folder), true) = (&resumed, is_first) {
+        folder.remove_remains()?;
+    }
+    let used_for = StreamUse::Training { part: Part { index: rank, count }, device: plain };
     let streams = workload.streams(plan, used_for)?;
     if streams.train.batches() == 0 {
         let (samples, batch) = (streams.train.samples(), streams.train.batch());

@@ -29,19 +29,22 @@ pub enum Ability {
     Segments,
     /// `train.recompute_batch_norms`: the model has batch norms.
     BatchNorms,
+    /// `train.resident`: [`TaskPlan::resident`].
+    Resident,
     /// `log.utilization`: [`Workload::multiply_adds`](crate::Workload::multiply_adds).
     Utilization,
 }
 
 impl Ability {
     /// All of them, commands first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Predict,
         Self::Quantize,
         Self::Int8,
         Self::Averaging,
         Self::Segments,
         Self::BatchNorms,
+        Self::Resident,
         Self::Utilization,
     ];
 
@@ -51,6 +54,7 @@ impl Ability {
             Self::Predict | Self::Quantize | Self::Int8 | Self::Averaging => false,
             Self::Segments => train.recompute == RecomputePlan::Segments,
             Self::BatchNorms => train.recompute_batch_norms.is_some(),
+            Self::Resident => train.resident.is_some(),
             Self::Utilization => log.utilization,
         }
     }
@@ -66,6 +70,7 @@ impl fmt::Display for Ability {
             Self::Averaging => "eval --tta",
             Self::Segments => "train.recompute = \"segments\"",
             Self::BatchNorms => "train.recompute_batch_norms",
+            Self::Resident => "train.resident",
             Self::Utilization => "log.utilization",
         })
     }
@@ -90,6 +95,7 @@ impl dyn TaskKind {
                 Ok(_) => workload.refusal(ability, &device),
                 Err(reason) => Some(reason),
             },
+            Ability::Resident => plan.task.resident().err(),
             Ability::Averaging | Ability::Segments | Ability::BatchNorms | Ability::Utilization => {
                 workload.refusal(ability, &device)
             }
@@ -116,6 +122,9 @@ impl dyn TaskKind {
     ) -> Option<(Ability, &'static str)> {
         let mut asked = Ability::ALL.into_iter().filter(|ability| ability.is_asked(train, log));
         asked.find_map(|ability| {
+            if ability == Ability::Resident {
+                return Some((ability, plan.resident().err()?));
+            }
             // A missing device is reported where it is needed.
             let device = open(&select(&DeviceSpec::Auto, &probe()).ok()?).ok()?;
             let is_of_model = ![Ability::Averaging, Ability::Utilization].contains(&ability);

@@ -135,6 +135,15 @@ pub trait TaskPlan {
         None
     }
 
+    /// Checks that [`Workload::streams`](super::Workload::streams) keeps the data on the device of
+    /// [`StreamUse::Training`](super::StreamUse::Training) for a plan with `train.resident`.
+    ///
+    /// # Errors
+    /// The reason why it does not, without a full stop. This is the default.
+    fn resident(&self) -> Result<(), &'static str> {
+        Err("its batches are made on the host")
+    }
+
     /// The loader of trained models for prediction.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod loaded_model;
 mod penalty;
 mod picture;
 mod quantizable;
+mod resident;
 mod tables;
 mod tile;
 mod workload;

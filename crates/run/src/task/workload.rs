@@ -55,8 +55,11 @@ pub trait Workload {
     ///
     /// # Errors
     /// [`RunError::Data`] or [`RunError::Stream`] for settings that do not match the data.
-    fn streams(&self, plan: &Plan, used_for: StreamUse)
-    -> Result<Streams<BatchOf<Self>>, RunError>;
+    fn streams(
+        &self,
+        plan: &Plan,
+        used_for: StreamUse<'_>,
+    ) -> Result<Streams<BatchOf<Self>>, RunError>;
 
     /// A description of model and data.
     fn about(&self) -> About;
@@ -204,25 +207,24 @@ pub struct Streams<B> {
 
 /// The purpose of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamUse {
+pub enum StreamUse<'a> {
     /// Training: samples that cannot be delivered are recorded if the plan says so.
     Training {
         /// The part of every batch that this process trains on and evaluates.
         part: Part,
+        /// The device, without autodiff.
+        device: &'a Device,
     },
     /// Anything else: the same samples are skipped and nothing is written.
     Reading,
 }
 
-impl StreamUse {
-    /// Training in a single process.
-    pub const TRAINING: Self = Self::Training { part: Part::WHOLE };
-
+impl StreamUse<'_> {
     /// The part of every batch.
     #[must_use]
     pub const fn part(self) -> Part {
         match self {
-            Self::Training { part } => part,
+            Self::Training { part, .. } => part,
             Self::Reading => Part::WHOLE,
         }
     }

@@ -23,7 +23,7 @@ fn plan(task: usize, settings: &[String]) -> Plan {
 const CACHES: [&str; 3] = ["{kind='whole'}", "{kind='memory',budget_mib=1}", "{kind='none'}"];
 
 /// Everything that the newest checkpoint of a run holds.
-fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
     let newest = list_checkpoints(&run.path().join("checkpoints")).expect("listed").pop();
     checkpoint_contents(&newest.expect("a checkpoint")).expect("whole")
 }
@@ -46,6 +46,7 @@ proptest! {
         stop_after in 1..30_u64,
         precision in proptest::sample::select(vec!["f32", "bf16-mixed", "f16-mixed"]),
         transfer in proptest::sample::select(vec!["when-used", "ahead"]),
+        read_every in proptest::array::uniform3(1..5_u64),
     ) {
         let of = |part: usize| {
             let mut settings = vec![
@@ -56,6 +57,8 @@ proptest! {
                 format!("train.workers={}", workers[part]),
                 format!("train.transfer={transfer}"),
                 format!("precision={precision}"),
+                // f16 has a loss scale, which needs the numbers of each update.
+                format!("train.read_every={}", if precision == "f16-mixed" { 1 } else { read_every[part] }),
                 format!("seed={seed}"),
             ];
             if is_averaged {

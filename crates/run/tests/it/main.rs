@@ -9,6 +9,7 @@ mod int8;
 mod plans;
 mod profiles;
 mod refusals;
+mod resident;
 mod tables;
 mod tables_splits;
 mod train;

@@ -175,7 +175,10 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     let no_kernels = "its networks have embeddings or splines, for which there are no int8 kernels";
     for (name, expected) in [
         ("image-classification", vec![]),
-        ("image-to-image", vec![no_views]),
+        (
+            "image-to-image",
+            vec![no_views, (Ability::Resident, "its patches are drawn on the host in every epoch")],
+        ),
         (
             "tables",
             vec![

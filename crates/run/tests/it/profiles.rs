@@ -79,7 +79,7 @@ fn a_key_that_is_not_read_is_left_out_of_a_profile_and_refused_in_a_file() {
     assert_eq!(of_profile.finish().expect("left out"), toml::Table::new());
     let unused = of_profile.unused_keys();
     let last = unused.last().expect("a key");
-    assert_eq!((last.key.as_str(), unused.len()), ("train.workers", 5));
+    assert_eq!((last.key.as_str(), unused.len()), ("train.workers", 6));
     assert!(last.reason.starts_with("it is not read beside"), "{last:?}");
     let refused = settings("train.workers = \"auto\"").finish();
     assert!(matches!(refused, Err(ConfigError::Unread { .. })), "{refused:?}");
@@ -87,14 +87,15 @@ fn a_key_that_is_not_read_is_left_out_of_a_profile_and_refused_in_a_file() {
 
 #[test]
 fn keys_of_the_plan_without_effect_on_the_device_are_named() {
-    let plan = |profile: &str| read("", &["train.timing=done"], profile).expect("valid").plan;
+    let sets = ["train.timing=done", "train.read_every=8"];
+    let plan = |profile: &str| read("", &sets, profile).expect("valid").plan;
     let keys = |plan: &Plan, backend: Backend| {
         plan.unused_on(backend).into_iter().map(|it| it.key).collect::<Vec<_>>()
     };
     let fast = plan("throughput");
-    assert_eq!(keys(&fast, Backend::Flex), ["train.transfer", "train.timing"]);
+    assert_eq!(keys(&fast, Backend::Flex), ["train.transfer", "train.timing", "train.read_every"]);
     assert_eq!(keys(&fast, Backend::Cuda), [""; 0]);
-    assert_eq!(keys(&plan("default"), Backend::Flex), ["train.timing"]);
+    assert_eq!(keys(&plan("default"), Backend::Flex), ["train.timing", "train.read_every"]);
 }
 
 #[test]

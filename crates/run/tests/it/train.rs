@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn::tensor::Device;
+use updraft_data::Part;
 use updraft_device::{Selection, open, probe, select};
 use updraft_distributed::Alone;
 use updraft_run::{
@@ -256,7 +257,9 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
         let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
         assert!(matches!(stopped, Err(RunError::Stopped { .. })));
     }
-    assert_ne!(StreamUse::TRAINING, StreamUse::Reading);
+    let device = Device::flex();
+    let training = StreamUse::Training { part: Part::WHOLE, device: &device };
+    assert_ne!(training, StreamUse::Reading);
 }
 
 #[test]
@@ -269,4 +272,46 @@ fn quantizing_a_table_is_refused_with_the_reason() {
          are no int8 kernels"
     );
     assert!(error.is_input());
+}
+
+/// Ends the run before its first step.
+struct Never;
+
+impl Observer for Never {
+    fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
+        Err(RunError::Stopped { what: "the run began" })
+    }
+
+    fn event(&mut self, _: &Event) -> Control {
+        Control::Stop
+    }
+}
+
+#[test]
+fn a_resumed_run_removes_what_a_killed_save_left_before_it_writes() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(ROWS).expect("valid");
+    let mut watcher = Watcher { stop_after: Some(3), ..Watcher::default() };
+    let stopped = train(&plan, dir.path(), None, &mut watcher);
+    let checkpoints = stopped.folder.path().join("checkpoints");
+    for name in [".step-00000009.partial", ".step-00000002.deleted"] {
+        std::fs::create_dir(checkpoints.join(name)).expect("made");
+        std::fs::write(checkpoints.join(name).join("model.bpk"), "half").expect("written");
+    }
+    let (device, selection) = device();
+    let _alone = updraft_testing::alone();
+    let training = Training {
+        trace_steps: None,
+        plan: &plan,
+        device: &device,
+        selection: &selection,
+        runs: dir.path(),
+        resumed: Some(stopped.folder),
+        collective: &mut Alone,
+        began: (Instant::now(), None),
+    };
+    let ended = workload(&plan, None).train(training, &mut Never);
+    assert!(matches!(ended, Err(RunError::Stopped { .. })));
+    let left: Vec<_> = checkpoints.read_dir().expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }

@@ -22,6 +22,6 @@ pub use contents::contents;
 pub use error::CheckpointError;
 pub(crate) use load::state;
 pub use load::{Loaded, check, load, load_model};
-pub use retention::{Keep, best, list, prune, set_aside, step};
+pub use retention::{Keep, best, list, prune, remove_remains, set_aside, step};
 pub use save::{Snapshot, save};
 pub use state::RunState;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
 use burn::tensor::{Bytes, Tensor};
@@ -12,6 +12,7 @@ use burn_pack::{Reader, Scalar};
 
 use super::error::CheckpointError;
 use super::files::{MODEL, OPTIMIZER, sha256};
+use crate::paths::{PathVisitor, visit_paths};
 
 /// A tensor of a burnpack: the id of its parameter, and its content.
 pub(super) struct Stored {
@@ -101,8 +102,8 @@ pub(super) fn without_state<M: Module>(
 ) -> Result<Vec<String>, RecordError> {
     let tensors = stored(optimizer)?;
     let owners: BTreeSet<u64> = tensors.values().filter_map(|tensor| tensor.parameter).collect();
-    let mut missing = Missing { owners, path: Vec::new(), found: Vec::new() };
-    model.visit(&mut missing);
+    let mut missing = Missing { owners, found: Vec::new() };
+    visit_paths(model, &mut missing);
     Ok(missing.found)
 }
 
@@ -130,22 +131,13 @@ pub(super) fn require_state<M: Module>(
 
 struct Missing {
     owners: BTreeSet<u64>,
-    path: Vec<String>,
     found: Vec<String>,
 }
 
-impl ModuleVisitor for Missing {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+impl PathVisitor for Missing {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         if param.is_require_grad() && !self.owners.contains(&param.id.val()) {
-            self.found.push(self.path.join("."));
+            self.found.push(path.join("."));
         }
     }
 }

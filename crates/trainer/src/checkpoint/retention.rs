@@ -98,16 +98,7 @@ pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// # Errors
 /// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
 pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
-    for path in entries(folder)? {
-        let is_hidden =
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // Remains of an interrupted deletion or save.
-        let is_left =
-            is_hidden && path.extension().is_some_and(|end| end == DELETED || end == PARTIAL);
-        if is_left {
-            fs::remove_dir_all(&path).map_err(|source| fault("delete", &path, source))?;
-        }
-    }
+    remove_remains(folder)?;
     let found = list(folder)?;
     let old = &found[..found.len().saturating_sub(keep.last)];
     if old.is_empty() {
@@ -123,6 +114,23 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     }
     for path in old.iter().filter(|path| !kept.contains(path)) {
         discard(path)?;
+    }
+    Ok(())
+}
+
+/// Deletes what interrupted saves and deletions left under `folder`; complete checkpoints stay.
+///
+/// # Errors
+/// [`CheckpointError::Io`] when the folder cannot be listed or something cannot be deleted.
+pub fn remove_remains(folder: &Path) -> Result<(), CheckpointError> {
+    for path in entries(folder)? {
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_left =
+            is_hidden && path.extension().is_some_and(|end| end == DELETED || end == PARTIAL);
+        if is_left {
+            fs::remove_dir_all(&path).map_err(|source| fault("delete", &path, source))?;
+        }
     }
     Ok(())
 }

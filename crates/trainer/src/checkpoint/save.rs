@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{DType, Tensor, TensorData};
 use safetensors::tensor::{Dtype, TensorView, serialize};
@@ -16,6 +16,7 @@ use super::files::{
 use super::optimizer::without_state;
 use super::retention::{PARTIAL, REPLACED, discard, hidden};
 use super::state::{RunState, StoredState};
+use crate::paths::{PathVisitor, visit_paths};
 
 /// The content of a checkpoint.
 #[derive(Clone, Copy)]
@@ -121,8 +122,8 @@ fn into_place(folder: &Path, partial: &Path, whole: &Path) -> Result<(), Checkpo
 
 /// The tensors of a model by path, in the safetensors format.
 fn safetensors<M: Module>(model: &M, path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    let mut collect = Collect { path: Vec::new(), tensors: Vec::new() };
-    model.visit(&mut collect);
+    let mut collect = Collect { tensors: Vec::new() };
+    visit_paths(model, &mut collect);
     let mut views = Vec::new();
     for (tensor, data) in &collect.tensors {
         let dtype = match data.dtype() {
@@ -147,20 +148,11 @@ fn export(path: &Path, cause: safetensors::SafeTensorError) -> CheckpointError {
 }
 
 struct Collect {
-    path: Vec<String>,
     tensors: Vec<(String, TensorData)>,
 }
 
-impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.tensors.push((self.path.join("."), param.base().into_data()));
+impl PathVisitor for Collect {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
+        self.tensors.push((path.join("."), param.base().into_data()));
     }
 }

@@ -6,6 +6,8 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, FloatDType, Tensor, TensorData, Transaction};
 
+use crate::paths::{PathVisitor, visit_paths};
+
 /// The running statistics of a model, which forward passes in training move.
 #[derive(Debug)]
 pub(crate) struct Statistics(HashMap<ParamId, Vec<f32>>);
@@ -22,7 +24,7 @@ impl Statistics {
         // burn applies pending statistics at the next forward pass or in `valid`.
         drop(model.valid());
         let mut find = FindStatistics::default();
-        model.visit(&mut find);
+        visit_paths(model, &mut find);
         let read = find.reads.execute().into_iter().map(floats);
         Self(find.ids.into_iter().zip(read).collect())
     }
@@ -60,7 +62,7 @@ pub(super) fn pack<M: Module>(
     let gradients = numbers.len();
     let after = Statistics::of(model);
     let mut ids = FindStatistics::default();
-    model.visit(&mut ids);
+    visit_paths(model, &mut ids);
     for id in &ids.ids {
         let changes = after.0[id].iter().zip(&before.0[id]).map(|(after, before)| after - before);
         numbers.extend(changes);
@@ -171,7 +173,6 @@ fn taken<const D: usize>(numbers: &mut &[f32], like: &Tensor<D>) -> Tensor<D> {
 
 #[derive(Default)]
 struct FindStatistics {
-    path: Vec<String>,
     ids: Vec<ParamId>,
     reads: Transaction,
 }
@@ -181,18 +182,10 @@ fn is_statistic<const D: usize>(path: &[String], tensor: &Tensor<D>) -> bool {
     !tensor.is_require_grad() && path.last().is_some_and(|name| name.starts_with("running_"))
 }
 
-impl ModuleVisitor for FindStatistics {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+impl PathVisitor for FindStatistics {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         let tensor = param.base();
-        if is_statistic(&self.path, &tensor) {
+        if is_statistic(path, &tensor) {
             self.ids.push(param.id);
             let reads = std::mem::take(&mut self.reads);
             self.reads = reads.register(flat(tensor.without_autodiff()));

@@ -1,11 +1,12 @@
 //! The start of a run on several ranks: equal settings, and the parameters of rank 0.
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Tensor, TensorData};
 use updraft_distributed::{Collective, CollectiveError, agree};
 
 use super::Ranks;
 use crate::error::TrainError;
+use crate::paths::{PathVisitor, visit_paths};
 
 impl Ranks<'_> {
     /// Checks that every rank has these values, each with the name that an error gives it.
@@ -22,7 +23,7 @@ impl Ranks<'_> {
             return Ok(model);
         }
         let mut shapes = Shapes::default();
-        model.visit(&mut shapes);
+        visit_paths(&model, &mut shapes);
         self.agree(&[("the model", shapes.text)])?;
         // Pending running statistics would overwrite the received ones.
         drop(model.valid());
@@ -38,22 +39,13 @@ impl Ranks<'_> {
 /// Path, dtype and shape of every floating-point tensor.
 #[derive(Default)]
 struct Shapes {
-    path: Vec<String>,
     text: String,
 }
 
-impl ModuleVisitor for Shapes {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+impl PathVisitor for Shapes {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         let tensor = param.base();
-        let (path, dtype, dims) = (self.path.join("."), tensor.dtype(), tensor.dims());
+        let (path, dtype, dims) = (path.join("."), tensor.dtype(), tensor.dims());
         self.text += &format!("{path} {dtype:?} {dims:?}\n");
     }
 }

@@ -205,3 +205,29 @@ fn comparing_epochs_by_test_data_needs_some() {
          training data"
     );
 }
+
+#[test]
+fn updates_that_are_read_together_train_average_and_resume_to_the_same_bits() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let every = |folder: &Path, read_every: u64| {
+        let mut settings = rich(folder, 3);
+        settings.step.clip_norm = None;
+        RunSettings { read_every, ..settings }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, _) = train(new_run(&device), &every(folder.path(), 1), &never);
+    let expected = contents(&whole.checkpoint);
+    for (read_every, stop, stops) in [(2, 0, 2), (2, 5, 6), (5, 1, 3), (5, 3, 6)] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = every(folder.path(), read_every);
+        let is_stop = |event: &Event| matches!(event, Event::Step(it) if it.step == stop);
+        let (stopped, _) = train(new_run(&device), &settings, &is_stop);
+        // At the end of the group, or of the epoch of three updates.
+        assert_eq!(stopped.steps, stops, "{read_every}, {stop}");
+        let run = Run::resume(&stopped.checkpoint, Classifier::new(&device), optimizer().init());
+        let (resumed, _) = train(run.unwrap(), &settings, &never);
+        assert!(resumed.model.bits() == whole.model.bits(), "{read_every}, {stop}");
+        assert!(contents(&resumed.checkpoint) == expected, "{read_every}, {stop}");
+    }
+}

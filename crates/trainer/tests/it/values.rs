@@ -5,8 +5,8 @@ use std::path::Path;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use updraft_data::{
-    InMemoryTensors, Loader, Order, ResidentBatch, ResidentSet, StreamConfig, TargetBatch, Targets,
-    TensorBatch,
+    InMemoryTensors, Loader, Order, ResidentBatch, ResidentTensors, StreamConfig, TargetBatch,
+    Targets, TensorBatch,
 };
 use updraft_precision::Policy;
 use updraft_testing::alone;
@@ -14,7 +14,7 @@ use updraft_trainer::{
     BatchStream, Control, Counted, Criterion, Deviations, Direction, Ending, EpochStream,
     Evaluation, Event, Finished, Losses, MetricSpec, OptimizerConfig, Run, RunData, RunSettings,
     Schedule, StepContext, StepSettings, StreamError, Task, Unit, evaluate, list_checkpoints,
-    mean_squared_error,
+    mean_squared_error, with_graph,
 };
 
 use crate::small;
@@ -201,12 +201,12 @@ fn a_resident_set_trains_and_resumes_to_the_bits_of_a_loader() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
-    let set = |device: &Device| ResidentSet::<2>::load(&lattice(), config(), 1 << 20, device);
+    let set = |device: &Device| ResidentTensors::<2>::load(&lattice(), config(), 1 << 20, device);
     let resident = Regress {
         forward: &Linear::forward,
         place: |batch: ResidentBatch<2>, device: &Device| {
             let values = batch.values.ok_or("the set has no target values")?;
-            Ok((batch.inputs.to_device(device), values.to_device(device)))
+            Ok((with_graph(batch.inputs, device), with_graph(values, device)))
         },
     };
     let fresh = || Run::new(model(&device), OPTIMIZER.init());

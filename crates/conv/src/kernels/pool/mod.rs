@@ -3,7 +3,9 @@
 mod plane;
 mod pooling;
 
+#[cfg(any(test, feature = "burn"))]
+pub(crate) use pooling::{Divisor, PoolShape};
 #[cfg(feature = "burn")]
-pub(crate) use pooling::{Divisor, PoolGeometry, PoolShape, Pooling};
+pub(crate) use pooling::{PoolGeometry, Pooling};
 #[cfg(feature = "flex")]
 pub(crate) use pooling::{pool_gradient_into, pool_into};

@@ -1,6 +1,7 @@
 //! Every instruction set against the reference in f64, over random convolutions.
 
 use proptest::prelude::*;
+use updraft_testing::{Numbers, relative_error, scattered_to};
 
 use super::{BaseBranch, ConvAxis, ConvGeometry, conv_backward, conv_forward};
 use crate::grid::{Grid, Outside};
@@ -62,41 +63,20 @@ impl Case {
     }
 
     fn expected(&self) -> [Vec<f64>; 6] {
-        let wide = |slice: &[f32]| slice.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
-        let optional = |slice: &Option<Vec<f32>>| slice.as_deref().map(wide).unwrap_or_default();
+        let optional =
+            |slice: &Option<Vec<f32>>| slice.as_ref().map(Numbers::numbers).unwrap_or_default();
         let parameters = Parameters {
-            spline: wide(&self.spline),
+            spline: self.spline.numbers(),
             base: optional(&self.base),
             scaler: optional(&self.scaler),
             bias: optional(&self.bias),
         };
-        let (x, dy) = (wide(&self.x), wide(&self.dy));
+        let (x, dy) = (self.x.numbers(), self.dy.numbers());
         let y = reference::conv_forward(&self.geometry, &parameters, &x, &self.shape);
         let of = reference::conv_backward(&self.geometry, &parameters, &x, &self.shape, &dy);
         let Parameters { spline, base, scaler, bias } = of.parameters;
         [y, of.x, spline, base, scaler, bias]
     }
-}
-
-/// The lower bound of the largest value: terms are about 1, and their sum may cancel.
-const LEAST_SCALE: f64 = 1.0;
-
-/// The largest difference, relative to the largest finite expected value; non-finite values have to
-/// be equal.
-fn error(actual: &[f32], expected: &[f64]) -> f64 {
-    assert_eq!(actual.len(), expected.len());
-    let finite = expected.iter().filter(|value| value.is_finite());
-    let scale = finite.fold(LEAST_SCALE, |most, value| most.max(value.abs()));
-    let errors = actual.iter().zip(expected).map(|(&actual, &expected)| {
-        let actual = f64::from(actual);
-        match (actual.is_nan(), expected.is_nan()) {
-            (true, true) => 0.0,
-            (false, false) if actual == expected => 0.0,
-            (false, false) => (actual - expected).abs() / scale,
-            _ => f64::INFINITY,
-        }
-    });
-    errors.fold(0.0, f64::max)
 }
 
 fn sets() -> impl Iterator<Item = Isa> {
@@ -111,23 +91,11 @@ fn assert_close(case: &Case) {
     for isa in sets() {
         let actual = case.run(isa, &mut Scratch::new(), 1);
         for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
-            let error = error(actual, expected);
+            let error = relative_error(actual, expected);
             let close = if *name == "dx" { CLOSE * of_slopes } else { CLOSE };
             assert!(error <= close, "{isa}: {name} differs by {error}");
         }
     }
-}
-
-/// Pseudorandom numbers, the same in every run.
-fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        scale * ((state >> 40) as f32 / 8_388_608.0 - 1.0)
-    };
-    std::iter::repeat_with(next).take(count).collect()
 }
 
 fn geometry(
@@ -145,7 +113,7 @@ fn case(
     batch: usize,
     shape: &[usize],
     parts: [bool; 3],
-    seed: u64,
+    seed: u32,
 ) -> Case {
     let edges = geometry.edges();
     let [base, scaler, bias] = parts;
@@ -153,12 +121,12 @@ fn case(
     let output = geometry.output_shape(shape).unwrap().iter().product::<usize>();
     Case {
         shape: shape.to_vec(),
-        spline: numbers(edges * geometry.grid().bases(), seed, 1.0),
-        base: base.then(|| numbers(edges, seed + 1, 1.0)),
-        scaler: scaler.then(|| numbers(edges, seed + 2, 2.0)),
-        bias: bias.then(|| numbers(geometry.out_channels(), seed + 3, 1.0)),
-        x: numbers(batch * geometry.in_channels() * pixels, seed + 4, 1.6),
-        dy: numbers(batch * geometry.out_channels() * output, seed + 5, 1.0),
+        spline: scattered_to(1.0, seed, edges * geometry.grid().bases()),
+        base: base.then(|| scattered_to(1.0, seed + 1, edges)),
+        scaler: scaler.then(|| scattered_to(2.0, seed + 2, edges)),
+        bias: bias.then(|| scattered_to(1.0, seed + 3, geometry.out_channels())),
+        x: scattered_to(1.6, seed + 4, batch * geometry.in_channels() * pixels),
+        dy: scattered_to(1.0, seed + 5, batch * geometry.out_channels() * output),
         geometry,
     }
 }
@@ -193,7 +161,7 @@ proptest! {
         outputs in prop_oneof![1_usize..6, Just(17_usize), Just(33_usize), Just(70_usize)],
         parts: [bool; 3],
         is_sum_first: bool,
-        seed in 0_u64..1000,
+        seed in 0_u32..1000,
     ) {
         let (axes, shape): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
         let grid = Grid::uniform(-1.0, 1.0, intervals, degree).unwrap().with_outside(outside);
@@ -315,10 +283,9 @@ fn a_convolution_is_a_linear_layer_of_the_patches() {
         };
         let dy = by_rows(&case.dy);
         backward(isa, &layer, case.weights(), &rows, &dy, gradients, &mut scratch, 1).unwrap();
-        let wide = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-        assert!(error(&by_rows(&y), &wide(&expected)) <= 1e-5);
+        assert!(relative_error(&by_rows(&y), &expected) <= 1e-5);
         for (actual, expected) in [spline, base, scaler, bias].iter().zip(&of) {
-            assert!(error(actual, &wide(expected)) <= 1e-5);
+            assert!(relative_error(actual, expected) <= 1e-5);
         }
     }
 }
@@ -357,7 +324,10 @@ fn nan_and_infinity_reach_what_sees_them() {
         let [y, dx, ..] = case.expected();
         for isa in sets() {
             let [own_y, own_dx, spline, ..] = case.run(isa, &mut Scratch::new(), 1);
-            assert!(error(&own_y, &y) <= CLOSE && error(&own_dx, &dx) <= CLOSE, "{isa}");
+            assert!(
+                relative_error(&own_y, &y) <= CLOSE && relative_error(&own_dx, &dx) <= CLOSE,
+                "{isa}"
+            );
             // At infinity no basis is non-zero; NaN propagates to all bases of its channel.
             let nans = spline.iter().map(|x| x.is_nan());
             let is_seen = |at: usize| bad.is_nan() && at >= spline.len() / 2;

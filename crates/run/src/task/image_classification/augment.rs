@@ -106,6 +106,12 @@ impl AugmentPlan {
         self.keyed().into_iter().map(|(_, transform)| transform).collect()
     }
 
+    /// The key of a transform, or of the mixing of images, if there is one.
+    pub(super) fn first_key(&self) -> Option<&'static str> {
+        let transform = self.keyed().first().map(|(key, _)| *key);
+        transform.or(self.mix_up.map(|_| "augment.mix_up"))
+    }
+
     /// Crops come first, color changes last.
     fn keyed(&self) -> Vec<(&'static str, Arc<dyn Augment>)> {
         let mut all: Vec<(&'static str, Arc<dyn Augment>)> = Vec::new();

@@ -59,38 +59,49 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
         Vec::new()
     }
 
-    /// The same function with outlier channels scaled by a factor.
-    fn with_outliers(self, factor: f32) -> Result<Self, RunError>;
+    /// The same function with outlier channels scaled by a factor; no network has a place for them
+    /// by default.
+    fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
+        let _ = factor;
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
+/// The methods of a network that are its own methods of another or of the same name.
+macro_rules! own_methods {
+    ($flow:ty, $enter:expr, $segment:ident, $leave:ident) => {
+        type Flow = $flow;
+
+        fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+            self.forward(images)
+        }
+
+        fn segment_count(&self) -> usize {
+            self.segments()
+        }
+
+        fn enter(&self, images: Tensor<4>) -> $flow {
+            $enter(self, images)
+        }
+
+        fn run_segment(&self, index: usize, flow: $flow) -> $flow {
+            self.$segment(index, flow)
+        }
+
+        fn leave(&self, flow: $flow) -> Tensor<2> {
+            Self::$leave(self, flow)
+        }
+
+        fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+            Self::multiply_adds(self, image)
+        }
+    };
 }
 
 impl Classifier for DualPathwayNet {
     const KIND: &'static str = "dual-pathway";
 
-    type Flow = Pathways;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Pathways {
-        Self::enter(self, images)
-    }
-
-    fn run_segment(&self, index: usize, flow: Pathways) -> Pathways {
-        self.segment(index, flow)
-    }
-
-    fn leave(&self, flow: Pathways) -> Tensor<2> {
-        Self::leave(self, flow)
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
+    own_methods!(Pathways, Self::enter, segment, leave);
 
     fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
         let weights = serde_json::to_value(self.weights()).unwrap_or_default();
@@ -114,10 +125,6 @@ impl Classifier for DualPathwayNet {
         };
         places.iter().enumerate().map(plot).collect()
     }
-
-    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
-        Err(no_place_for_outliers(Self::KIND))
-    }
 }
 
 pub(super) fn no_place_for_outliers(kind: &str) -> RunError {
@@ -130,65 +137,13 @@ pub(super) fn no_place_for_outliers(kind: &str) -> RunError {
 impl Classifier for SinglePathwayNet {
     const KIND: &'static str = "single-pathway";
 
-    type Flow = Tensor<4>;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
-        images
-    }
-
-    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
-        self.segment(index, flow)
-    }
-
-    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
-        Self::leave(self, flow)
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
-
-    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
-        Err(no_place_for_outliers(Self::KIND))
-    }
+    own_methods!(Tensor<4>, |_: &Self, images| images, segment, leave);
 }
 
 impl Classifier for SeparableNet {
     const KIND: &'static str = "separable";
 
-    type Flow = Tensor<4>;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
-        images
-    }
-
-    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
-        self.forward_segment(index, flow)
-    }
-
-    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
-        self.forward_head(flow)
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
+    own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
 
     fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
         self.try_with_outliers(factor).map_err(RunError::model)
@@ -201,27 +156,7 @@ impl Classifier for WhitenedNet {
     // The number of the paper (arXiv:2404.00498, section 3.2): 4.8 million patches of 12 numbers.
     const FITTED_IMAGES: usize = 5000;
 
-    type Flow = Tensor<4>;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
-        images
-    }
-
-    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
-        self.forward_segment(index, flow)
-    }
-
-    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
-        self.forward_head(flow)
-    }
+    own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
 
     fn fit(
         self,
@@ -236,14 +171,6 @@ impl Classifier for WhitenedNet {
             return Err(DataError::Empty);
         }
         Ok(self.with_whitening(&moments))
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
-
-    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
-        Err(no_place_for_outliers(Self::KIND))
     }
 }
 

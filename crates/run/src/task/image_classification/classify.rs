@@ -2,14 +2,42 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use updraft_data::{ImageBatch, Mix, Views};
+use updraft_data::{DeviceSamples, ImageBatch, Mix, Views, index_tensor};
 use updraft_precision::Norm;
 use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, Mode, SegmentedPass, Segments, StepContext, StreamError, Task,
+    with_graph,
 };
 
 use super::classifier::Classifier;
 use super::loss::{ClassLoss, class_shares};
+use crate::task::resident::BatchFrom;
+
+/// A batch of images with their classes; on the device `[batch, 3, height, width]` and `[batch]`.
+pub(super) type ClassBatch = BatchFrom<ImageBatch, (Tensor<4>, Tensor<1, Int>)>;
+
+/// All images of a set on the device, with their classes.
+pub(super) struct PlacedImages {
+    images: Tensor<4>,
+    classes: Tensor<1, Int>,
+}
+
+impl PlacedImages {
+    pub(super) fn new(all: ImageBatch, device: &Device) -> Self {
+        let (images, classes) = all.to_device(device);
+        Self { images, classes }
+    }
+}
+
+impl DeviceSamples for PlacedImages {
+    type Batch = (Tensor<4>, Tensor<1, Int>);
+
+    fn select(&self, indices: &[usize]) -> Self::Batch {
+        let places = index_tensor(indices, &self.images.device());
+        let images = self.images.clone().select(0, places.clone());
+        (images, self.classes.clone().select(0, places))
+    }
+}
 
 /// The class of each sample, `[batch]`; for mixed samples also the partner's class and the own
 /// class's share, both `[batch]`.
@@ -27,7 +55,7 @@ pub(super) struct Classify {
 }
 
 impl<N: Classifier> Task<N> for Classify {
-    type Batch = ImageBatch;
+    type Batch = ClassBatch;
     type Input = Tensor<4>;
     type Target = ClassTarget;
     type Output = Tensor<2>;
@@ -35,9 +63,15 @@ impl<N: Classifier> Task<N> for Classify {
 
     fn place(
         &self,
-        batch: ImageBatch,
+        batch: ClassBatch,
         device: &Device,
     ) -> Result<(Tensor<4>, ClassTarget), StreamError> {
+        let batch = match batch {
+            BatchFrom::Loader(batch) => batch,
+            BatchFrom::Device((images, classes)) => {
+                return Ok((with_graph(images, device), (with_graph(classes, device), None)));
+            }
+        };
         let mix = batch.mix().cloned();
         let (images, own) = batch.to_device(device);
         let mixed = mix.map(|Mix { shares, partner_labels }| {

@@ -137,7 +137,7 @@ pub(super) fn loaders(
     plan: &ImagePlan,
     (train, seed): (&TrainPlan, u64),
     data: &ImageData,
-    used_for: StreamUse,
+    used_for: StreamUse<'_>,
 ) -> Result<[Loader; 2], RunError> {
     let faults = match used_for {
         StreamUse::Training { .. } => plan.data.faults.of_training(),
@@ -213,7 +213,7 @@ mod tests {
         let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;
         let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
         let data = ImageData::open(&plan.data, 1, opening).expect("data");
-        let loaders = loaders(&plan, (&train, 1), &data, StreamUse::TRAINING).expect("loaders");
+        let loaders = loaders(&plan, (&train, 1), &data, StreamUse::Reading).expect("loaders");
         let batch = loaders[0].epoch(0).next().expect("a batch").expect("whole");
         batch.planes().to_vec()
     }

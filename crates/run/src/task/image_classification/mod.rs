@@ -92,7 +92,11 @@ impl TaskKind for ImageClassification {
         &["model.dropout=0.0"]
     }
 
-    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
         let plan = ImagePlan {
             model: ModelPlan::read(settings, &data)?,
@@ -105,6 +109,10 @@ impl TaskKind for ImageClassification {
         plan.loss.validate(plan.label_smoothing).map_err(refuse)?;
         if plan.augment.mix_up.is_some() {
             plan.loss.check_shares().map_err(refuse)?;
+        }
+        if let (Some(_), Some(key)) = (train.resident, plan.augment.first_key()) {
+            let expected = format!("left out with `{key}`, which is computed on the host");
+            return Err(settings.refuse_given("train.resident", &expected));
         }
         Ok(Box::new(plan))
     }
@@ -149,6 +157,10 @@ impl TaskPlan for ImagePlan {
     fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let classes = signature.as_array().map_or(0, Vec::len).max(2);
         Some(self.model.network(classes).on_examples(self))
+    }
+
+    fn resident(&self) -> Result<(), &'static str> {
+        Ok(())
     }
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {

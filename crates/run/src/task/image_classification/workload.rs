@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
-use updraft_data::{ImageBatch, Subset, Views};
+use updraft_data::{Subset, Views};
 
 use super::ImagePlan;
 use super::classifier::Classifier;
-use super::classify::Classify;
+use super::classify::{ClassBatch, Classify, PlacedImages};
 use super::data::{CLASSES, ImageData, check_classes, loaders, plain_loader};
 use super::pictures::pictures;
 use super::quantizable::QuantizableClassifier;
@@ -16,7 +16,9 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
-use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
+use crate::task::{
+    About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
+};
 
 /// The batch size of images that a new network is fitted to.
 const FITTED_BATCH: usize = 64;
@@ -55,10 +57,14 @@ impl<N: Classifier> Workload for Classification<N> {
         Ok(model.fit(&mut loader.epoch(0))?)
     }
 
-    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<ImageBatch>, RunError> {
+    fn streams(
+        &self,
+        plan: &Plan,
+        used_for: StreamUse<'_>,
+    ) -> Result<Streams<ClassBatch>, RunError> {
         let of_plan = (&plan.train, plan.seed);
-        let [train, test] = loaders(&self.plan, of_plan, &self.data, used_for)?;
-        Ok(Streams { train: Box::new(train), test: Box::new(test) })
+        let loaders = loaders(&self.plan, of_plan, &self.data, used_for)?;
+        resident::streams(loaders, &plan.train, used_for, PlacedImages::new)
     }
 
     fn about(&self) -> About {

@@ -128,6 +128,10 @@ impl TaskPlan for ImagePlan {
         Some(network.on_examples(self, &shape))
     }
 
+    fn resident(&self) -> Result<(), &'static str> {
+        Err("its patches are drawn on the host in every epoch")
+    }
+
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
         Ok(self)
     }

@@ -39,7 +39,11 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
         (self.init)(device)
     }
 
-    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<TensorBatch>, RunError> {
+    fn streams(
+        &self,
+        plan: &Plan,
+        used_for: StreamUse<'_>,
+    ) -> Result<Streams<TensorBatch>, RunError> {
         let config = SampleConfig::new(plan.train.batch)
             .with_workers(plan.train.workers.into())
             .with_normalize(NormalizeChannels::default())

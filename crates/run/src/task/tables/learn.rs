@@ -5,18 +5,19 @@ use updraft_kan::Penalty;
 use updraft_models::Head;
 use updraft_trainer::{
     ClassScores, Deviations, Direction, LabelScores, Losses, MetricSpec, SegmentedPass,
-    StepContext, StreamError, Task, UncertaintyWeights, Unit,
+    StepContext, StreamError, Task, UncertaintyWeights, Unit, with_graph,
 };
 
 use super::loss::TargetLoss;
 use super::model::{RowModel, RowNetwork};
-use super::rows::RowBatch;
+use super::placed_rows::TableBatch;
 use super::score::{
     Measured, MeasuredKind, TableScore, TargetScore, joined, measure_order, ordered_logits,
 };
 use super::target_plan::{TargetKind, TargetPlan, metric_name};
 use super::targets::TargetCode;
 use super::tensors::{TableTargets, TargetTensors, ValueTensor};
+use crate::task::resident::BatchFrom;
 
 /// The name of the splines' part of the loss.
 pub(super) const PENALTY: &str = "penalty";
@@ -228,7 +229,7 @@ pub(super) fn place_rows(
 }
 
 impl<N: RowNetwork> Task<RowModel<N>> for Learn {
-    type Batch = RowBatch;
+    type Batch = TableBatch;
     type Input = RowInput;
     type Target = TableTargets;
     type Output = RowOutput;
@@ -236,9 +237,17 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
 
     fn place(
         &self,
-        batch: RowBatch,
+        batch: TableBatch,
         device: &Device,
     ) -> Result<(RowInput, TableTargets), StreamError> {
+        let batch = match batch {
+            BatchFrom::Loader(batch) => batch,
+            BatchFrom::Device(((classes, numbers), targets)) => {
+                let input = (with_graph(classes, device), with_graph(numbers, device));
+                let placed = targets.targets.iter().map(|target| target.with_graph(device));
+                return Ok((input, TableTargets { targets: placed.collect(), ..targets }));
+            }
+        };
         let rows = batch.indices.len();
         let targets = batch.targets.into_iter();
         let targets = targets.map(|target| TargetTensors::place(target, rows, device)).collect();

@@ -11,6 +11,7 @@ mod model;
 mod network;
 mod outputs;
 mod pictures;
+mod placed_rows;
 mod predict;
 mod residuals;
 mod rows;
@@ -84,8 +85,20 @@ impl TaskKind for Tables {
         &["model.dropout=0.0"]
     }
 
-    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let (data, targets) = DataPlan::read(settings)?;
+        if train.resident.is_some() && data.unknown_share > 0.0 {
+            let share = data.unknown_share;
+            let expected = format!(
+                "left out with `data.unknown_share` {share}: unknown categories are drawn on the \
+                 host; or set that to 0"
+            );
+            return Err(settings.refuse_given("train.resident", &expected));
+        }
         let model = ModelPlan::read(settings, data.encoding)?;
         let is_ambiguous = targets.targets.keys().any(|name| metric_name(name) == PENALTY);
         if model.penalty().is_some() && is_ambiguous {
@@ -136,6 +149,10 @@ fn signature(features: &RowFeatures, learn: &Learn) -> Value {
 }
 
 impl TaskPlan for TablesPlan {
+    fn resident(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     fn metrics(&self) -> Vec<MetricSpec> {
         let features = RowFeatures { class_counts: vec![], numbers: 1 };
         let learn = self.learn(&features, &self.least_heads());

@@ -139,6 +139,10 @@ impl Collate for RowSet {
         digest.bytes(&self.unknown_share.to_bits().to_le_bytes()).hex()
     }
 
+    fn is_random(&self) -> bool {
+        self.unknown_share > 0.0
+    }
+
     fn sample_bytes(&self) -> usize {
         let row = self.rows[0];
         let Encoded { features, targets } = &*self.encoded;

@@ -1,7 +1,7 @@
 //! The targets of a batch on a device.
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
-use updraft_trainer::Tensors;
+use updraft_trainer::{Tensors, with_graph};
 
 use super::rows::{BatchValues, TargetBatch};
 
@@ -32,6 +32,16 @@ pub(super) enum ValueTensor {
     Numbers(Tensor<2>),
 }
 
+impl ValueTensor {
+    /// The values at these places.
+    pub(super) fn select(&self, places: Tensor<1, Int>) -> Self {
+        match self.clone() {
+            Self::Classes(classes) => Self::Classes(classes.select(0, places)),
+            Self::Numbers(numbers) => Self::Numbers(numbers.select(0, places)),
+        }
+    }
+}
+
 impl TargetTensors {
     pub(super) fn place(batch: TargetBatch, of_rows: usize, device: &Device) -> Self {
         let present = batch.rows.len();
@@ -48,6 +58,16 @@ impl TargetTensors {
         };
         let rows = (present < of_rows && present > 0).then(|| ints(batch.rows));
         Self { rows, present, values }
+    }
+
+    /// The same with the graph of `device`.
+    pub(super) fn with_graph(&self, device: &Device) -> Self {
+        let rows = self.rows.clone().map(|rows| with_graph(rows, device));
+        let values = match self.values.clone() {
+            ValueTensor::Classes(classes) => ValueTensor::Classes(with_graph(classes, device)),
+            ValueTensor::Numbers(numbers) => ValueTensor::Numbers(with_graph(numbers, device)),
+        };
+        Self { rows, present: self.present, values }
     }
 
     /// The outputs of the rows that have the target.

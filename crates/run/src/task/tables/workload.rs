@@ -4,7 +4,7 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 use updraft_data::{Collate, Part};
 use updraft_precision::Policy;
-use updraft_trainer::{Control, evaluate};
+use updraft_trainer::{Control, Converted, evaluate};
 
 use super::data::{ENCODER, TARGETS, TableData, codes};
 use super::dependence::{TOP, dependence};
@@ -12,7 +12,7 @@ use super::importance::{importance, importance_pictures, places, ranked, sample}
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
 use super::pictures::pictures;
-use super::rows::RowBatch;
+use super::placed_rows::{PlacedRows, TableBatch};
 use super::score::TargetScore;
 use super::target_plan::metric_name;
 use super::targets::TargetCode;
@@ -20,7 +20,8 @@ use super::{TablesPlan, signature};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{About, Picture, StreamUse, Streams, Workload};
+use crate::task::resident::BatchFrom;
+use crate::task::{About, Picture, StreamUse, Streams, Workload, resident};
 
 /// Initializes a model on a device.
 type DrawModel<N> = Box<dyn Fn(&Device) -> RowModel<N>>;
@@ -72,9 +73,13 @@ impl<N: RowNetwork> Workload for Rows<N> {
         (self.init)(device)
     }
 
-    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<RowBatch>, RunError> {
-        let [train, test] = self.data.loaders(&plan.train, plan.seed, used_for.part())?;
-        Ok(Streams { train: Box::new(train), test: Box::new(test) })
+    fn streams(
+        &self,
+        plan: &Plan,
+        used_for: StreamUse<'_>,
+    ) -> Result<Streams<TableBatch>, RunError> {
+        let loaders = self.data.loaders(&plan.train, plan.seed, used_for.part())?;
+        resident::streams(loaders, &plan.train, used_for, PlacedRows::new)
     }
 
     fn about(&self) -> About {
@@ -124,6 +129,7 @@ impl<N: RowNetwork> Workload for Rows<N> {
             folder.write_json(TARGETS, &codes)?;
             return Ok(None);
         };
+        let validation = Converted::new(validation, BatchFrom::Loader);
         let goes_on = &mut |_| Control::Continue;
         let scored = evaluate(&self.learn, model, &validation, device, plan.precision, goes_on)?;
         let Some(scored) = scored else { return Ok(None) };
