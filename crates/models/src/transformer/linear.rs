@@ -1,0 +1,24 @@
+//! Linear layers with the initialization of transformers.
+
+use burn::module::Initializer;
+use burn::nn::{LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::Device;
+
+use super::layer_norm::EPSILON;
+
+/// A linear layer with Xavier-uniform weights and a bias of 0.
+///
+/// # Source
+/// He et al. 2022, arXiv:2111.06377, appendix A.1.
+pub(super) fn linear([input, output]: [usize; 2], device: &Device) -> Linear {
+    let weights = Initializer::XavierUniform { gain: 1.0 };
+    Linear {
+        weight: weights.init_with([input, output], Some(input), Some(output), device),
+        bias: Some(Initializer::Zeros.init([output], device)),
+    }
+}
+
+/// A layer normalization that starts as the identity of normalized features.
+pub(super) fn norm(features: usize, device: &Device) -> LayerNorm {
+    LayerNormConfig::new(features).with_epsilon(EPSILON).init(device)
+}
