@@ -5,6 +5,7 @@ mod folders;
 mod image_to_image;
 mod inheriting;
 mod int8;
+mod masked_images;
 mod plans;
 mod profiles;
 mod refusals;

@@ -1,18 +1,18 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
-mod augment;
-mod comparison;
+pub(in crate::task) mod augment;
+pub(in crate::task) mod comparison;
 mod convert;
-mod data;
-mod data_plan;
+pub(in crate::task) mod data;
+pub(in crate::task) mod data_plan;
 mod image_network;
 mod limits;
 mod model;
 mod network;
-mod objective;
+pub(in crate::task) mod objective;
 mod pictures;
 mod predict;
-mod prediction_files;
+pub(in crate::task) mod prediction_files;
 mod quantizable;
 mod score;
 mod target;
