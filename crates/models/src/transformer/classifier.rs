@@ -118,6 +118,19 @@ impl VisionTransformer {
         self.classifier.forward(class.squeeze_dim::<2>(1))
     }
 
+    /// The encoder.
+    #[must_use]
+    pub const fn encoder(&self) -> &PatchEncoder {
+        &self.encoder
+    }
+
+    /// The same network with another encoder of the same shapes, such as that of a
+    /// [`MaskedAutoencoder`](crate::MaskedAutoencoder).
+    #[must_use]
+    pub fn with_encoder(self, encoder: PatchEncoder) -> Self {
+        Self { encoder, ..self }
+    }
+
     /// Multiply-adds of the forward pass of one image of these sides.
     #[must_use]
     pub fn multiply_adds(&self, sides: &[usize]) -> u64 {

@@ -12,6 +12,7 @@ mod loaded_model;
 mod masked_images;
 mod penalty;
 mod picture;
+mod pretrained;
 mod quantizable;
 mod tables;
 mod tile;

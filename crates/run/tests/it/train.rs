@@ -58,6 +58,16 @@ pub(crate) fn train(
     resumed: Option<RunFolder>,
     watcher: &mut Watcher,
 ) -> Trained {
+    try_train(plan, runs, resumed, watcher).expect("it trains")
+}
+
+/// The same, or an error.
+pub(crate) fn try_train(
+    plan: &Plan,
+    runs: &Path,
+    resumed: Option<RunFolder>,
+    watcher: &mut Watcher,
+) -> Result<Trained, RunError> {
     // Runs seed the process's random state.
     let _alone = updraft_testing::alone();
     let (device, selection) = device();
@@ -71,7 +81,7 @@ pub(crate) fn train(
         collective: &mut Alone,
         began: (Instant::now(), updraft_device::cpu_seconds()),
     };
-    workload.train(training, watcher).expect("it trains")
+    workload.train(training, watcher)
 }
 
 #[test]

@@ -33,13 +33,16 @@ use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 /// The images are their own target; the loss is that of [`Reconstruct`].
 const OBJECTIVE: Objective = Objective::Images { loss: ImageLoss::MeanSquaredError };
 
+/// The name of the task.
+pub(super) const MASKED_IMAGES: &str = "masked-images";
+
 /// The task.
 #[derive(Debug)]
 pub(super) struct MaskedImages;
 
 impl TaskKind for MaskedImages {
     fn name(&self) -> &'static str {
-        "masked-images"
+        MASKED_IMAGES
     }
 
     fn about(&self) -> &'static str {
