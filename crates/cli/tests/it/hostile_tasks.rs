@@ -287,7 +287,7 @@ fn a_model_of_numbers_that_are_not_finite_is_neither_scored_nor_used() {
         let folder = succeed(dir.path(), &arguments).run_folder();
         let name = folder.to_str().expect("text");
         fs::write(dir.path().join("a.csv"), "x1,x2\n1,2\n").expect("written");
-        let is_image = kind.name() == "image-to-image";
+        let is_image = ["image-to-image", "masked-images"].contains(&kind.name());
         let out = if is_image { &["--out", "o.tif"][..] } else { &[] };
         for arguments in [
             &["eval", name][..],

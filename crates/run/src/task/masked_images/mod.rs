@@ -46,7 +46,7 @@ impl TaskKind for MaskedImages {
     }
 
     fn about(&self) -> &'static str {
-        "the masked patches of an image or a volume, to train an encoder without labels"
+        "the masked patches of an image or a volume"
     }
 
     fn keys(&self) -> &'static [Keys] {

@@ -2,18 +2,18 @@
 
 use burn::tensor::{FloatDType, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_trainer::{Direction, MetricSpec, Score, Unit};
+use updraft_trainer::{Direction, MetricSpec, Score, Sum, Unit};
 
 /// Sums over samples of means over the numbers of their masked patches.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct MaskedScore {
-    samples: f64,
+    samples: Sum,
     /// Of the squared error.
-    errors: f64,
+    errors: Sum,
     /// Of the target.
-    values: f64,
+    values: Sum,
     /// Of the squared target.
-    squares: f64,
+    squares: Sum,
 }
 
 impl MaskedScore {
@@ -40,12 +40,15 @@ impl MaskedScore {
 
     /// Their values, in the same order.
     pub(super) fn metrics(&self) -> Vec<Option<f64>> {
-        if self.samples == 0.0 {
+        let samples = self.samples.value();
+        if samples == 0.0 {
             return vec![None; 3];
         }
         let [errors, mean, squares] =
-            [self.errors, self.values, self.squares].map(|sum| sum / self.samples);
-        let variance = (squares - mean * mean).max(0.0);
+            [self.errors, self.values, self.squares].map(|sum| sum.value() / samples);
+        // `max` would turn NaN into 0.
+        let variance = squares - mean * mean;
+        let variance = if variance < 0.0 { 0.0 } else { variance };
         let explained = (variance > 0.0).then(|| 1.0 - errors / variance);
         vec![Some(squares), Some(variance), explained]
     }
@@ -54,19 +57,17 @@ impl MaskedScore {
 impl Score for MaskedScore {
     fn add(&mut self, numbers: &[f64], samples: usize) {
         let [errors, values, squares] = *numbers else { return };
-        self.merge(&Self {
-            samples: samples as f64,
-            errors: errors * samples as f64,
-            values: values * samples as f64,
-            squares: squares * samples as f64,
-        });
+        let samples = samples as f64;
+        let sum = |mean: f64| Sum::from(mean * samples);
+        let [errors, values, squares] = [errors, values, squares].map(sum);
+        self.merge(&Self { samples: samples.into(), errors, values, squares });
     }
 
     fn merge(&mut self, other: &Self) {
-        self.samples += other.samples;
-        self.errors += other.errors;
-        self.values += other.values;
-        self.squares += other.squares;
+        self.samples.add(other.samples.value());
+        self.errors.add(other.errors.value());
+        self.values.add(other.values.value());
+        self.squares.add(other.squares.value());
     }
 }
 
