@@ -140,7 +140,7 @@ impl ModuleVisitor for Weights<'_> {
     }
 }
 
-/// Writes numbers in version 1.0 of NumPy's format.
+/// Writes numbers in version 1.0 of the format of `NumPy`.
 fn write(path: &Path, shape: &[usize], values: &[f32]) -> Result<()> {
     let shape: String = shape.iter().map(|side| format!("{side}, ")).collect();
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape}), }}");

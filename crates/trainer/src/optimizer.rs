@@ -266,6 +266,33 @@ mod tests {
     }
 
     #[test]
+    fn betas_decide_how_much_of_earlier_gradients_an_update_keeps() {
+        // Gradients 1, then −1. Without memory both steps have the length of the rate.
+        for (betas, expected) in [
+            ([0.0, 0.0], [1.9, 2.0]),
+            // Moments 0.5 and −0.25, corrected by 1 − 0.5 and 1 − 0.25.
+            ([0.5, 0.0], [1.9, 1.9 + 0.1 / 3.0]),
+        ] {
+            let device = Device::flex().autodiff();
+            let mut model =
+                Weight { value: Param::from_tensor(Tensor::from_floats([2.0], &device)) };
+            let mut optimizer = OptimizerConfig::Adamw { weight_decay: 0.0, betas }.init();
+            for (sign, expected) in [1.0, -1.0].into_iter().zip(expected) {
+                let loss = model.value.val().mul_scalar(sign);
+                let gradients = GradientsParams::from_grads(loss.backward(), &model);
+                model = optimizer.step(0.1, model, gradients);
+                let value = model.value.val().into_data().iter::<f64>().next().expect("one");
+                assert!((value - expected).abs() < 1e-6, "{betas:?}: {value}, not {expected}");
+            }
+        }
+        for betas in [[1.0, 0.9], [0.9, -0.1], [f32::NAN, 0.9]] {
+            let error = OptimizerConfig::Adamw { weight_decay: 0.0, betas }.validate();
+            let message = error.expect_err("out of range").to_string();
+            assert!(message.contains("optimizer.betas"), "{message}");
+        }
+    }
+
+    #[test]
     fn a_negative_weight_decay_is_refused_by_name() {
         let message = OptimizerConfig::Adamw { weight_decay: -1.0, betas: [0.9, 0.999] }
             .validate()

@@ -306,7 +306,7 @@ fn a_classifier_begins_with_the_encoder_of_a_run_and_refuses_other_shapes() {
     }
     let refused = |plan: &Plan| {
         let trained = try_train(plan, dir.path(), None, &mut Watcher::default());
-        trained.err().expect("refused").to_string()
+        trained.expect_err("refused").to_string()
     };
     let said = refused(&classifier(pretrained.path(), &["model.embedding=12"]));
     assert!(

@@ -96,3 +96,66 @@ impl ModuleMapper for Fill<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+    use updraft_testing::{Numbers, alone};
+
+    use super::*;
+    use crate::OptimizerConfig;
+    use crate::checkpoint::{RunState, Snapshot, save};
+
+    #[derive(Module, Debug)]
+    struct Net {
+        front: Linear,
+        back: Linear,
+    }
+
+    impl Net {
+        fn new(device: &Device) -> Self {
+            let layer = || LinearConfig::new(2, 3).init(device);
+            Self { front: layer(), back: layer() }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_served_model_is_read_into_a_module_and_keeps_what_is_trained() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        let (model, average) = (Net::new(&device), Net::new(&device).valid());
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let optimizer = OptimizerConfig::Adamw { weight_decay: 0.0, betas: [0.9, 0.999] }.init();
+        let state = RunState::default();
+        let snapshot = |average| Snapshot {
+            model: &model,
+            optimizer: &optimizer,
+            state: &state,
+            average,
+            slow: None,
+            served: None,
+        };
+        for served in [None, Some(&average)] {
+            let path = save(&dir.path().join(format!("{}", served.is_some())), &snapshot(served));
+            let path = path.expect("saved");
+            let mut fresh = LinearConfig::new(2, 3).init(&device);
+            fresh.weight = fresh.weight.set_require_grad(false);
+            let back = load_part(&path, "back", fresh).expect("read");
+            let expected = served.unwrap_or(&model);
+            assert_eq!(back.weight.val().numbers(), expected.back.weight.val().numbers());
+            assert_ne!(back.weight.val().numbers(), expected.front.weight.val().numbers());
+            assert!(!back.weight.is_require_grad());
+            assert!(back.bias.expect("a bias").is_require_grad());
+
+            let refused = |part, module: Linear| {
+                load_part(&path, part, module).expect_err("refused").to_string()
+            };
+            let said = refused("back", LinearConfig::new(2, 4).init(&device));
+            let shapes = "`back.weight` has the shape [2, 3]; the model's has [2, 4]";
+            assert!(said.contains(shapes), "{said}");
+            let said = refused("middle", LinearConfig::new(2, 3).init(&device));
+            assert!(said.contains("has no tensor `middle.weight`"), "{said}");
+        }
+    }
+}
