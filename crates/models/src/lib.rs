@@ -40,9 +40,10 @@ pub use table::{
 
 // Vision transformers of images and volumes, and masked autoencoders.
 pub use transformer::{
-    DecoderConfig, DecoderKind, EncoderConfig, MaskedAutoencoder, MaskedAutoencoderConfig,
-    MaskedFlow, PatchEncoder, PatchMasks, Positions, VisionTransformer, VisionTransformerConfig,
-    images_of_patches, normalize_patches, patches_of_images, random_order,
+    DecoderConfig, DecoderKind, DenseTransformer, DenseTransformerConfig, EncoderConfig,
+    MaskedAutoencoder, MaskedAutoencoderConfig, MaskedFlow, PatchEncoder, PatchMasks, Positions,
+    VisionTransformer, VisionTransformerConfig, images_of_patches, normalize_patches,
+    patches_of_images, random_order,
 };
 
 // U-Nets of images and volumes.

@@ -6,6 +6,7 @@ mod block;
 mod classifier;
 mod config;
 mod decoder;
+mod dense;
 mod encoder;
 mod error;
 mod layer_norm;
@@ -17,6 +18,7 @@ mod positions;
 
 pub use classifier::{VisionTransformer, VisionTransformerConfig};
 pub use config::{DecoderConfig, DecoderKind, EncoderConfig, MaskedAutoencoderConfig, Positions};
+pub use dense::{DenseTransformer, DenseTransformerConfig};
 pub use encoder::PatchEncoder;
 pub use error::TransformerConfigError;
 pub use mask::{PatchMasks, random_order};

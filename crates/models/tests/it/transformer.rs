@@ -3,9 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use updraft_models::{
-    DecoderConfig, DecoderKind, EncoderConfig, MaskedAutoencoder, MaskedAutoencoderConfig,
-    PatchMasks, Positions, VisionTransformerConfig, images_of_patches, patches_of_images,
-    random_order,
+    DecoderConfig, DecoderKind, DenseTransformerConfig, EncoderConfig, MaskedAutoencoder,
+    MaskedAutoencoderConfig, PatchMasks, Positions, VisionTransformerConfig, images_of_patches,
+    patches_of_images, random_order,
 };
 use updraft_testing::{
     alone, assert_close, autodiff_devices, devices, in_dtype, parameter_gradient_check, scattered,
@@ -211,5 +211,35 @@ fn a_classifier_sees_every_patch() {
                 .validate()
                 .is_err()
         );
+    }
+}
+
+#[test]
+fn a_dense_transformer_predicts_every_position_from_its_token_and_the_others() {
+    let _alone = alone();
+    for device in devices() {
+        let encoder = EncoderConfig::new(1, &[4, 8], &[4, 4]).with_blocks(12, 2, 3);
+        let net = DenseTransformerConfig::new(2, encoder).init(&device);
+        let data = TensorData::new(scattered(1, 64), [2, 1, 4, 8]);
+        let images = Tensor::<4>::from_data(data, &device);
+        let found = net.forward(images.clone());
+        assert_eq!(found.dims(), [2, 2, 4, 8]);
+        let tokens = (0..net.segments())
+            .fold(net.enter(images.clone()), |tokens, at| net.forward_segment(at, tokens));
+        assert!(net.forward_head::<4>(tokens).into_data() == found.clone().into_data());
+        // A change of the left patch reaches the right one, by attention.
+        let changed =
+            images.slice_assign([0..2, 0..1, 0..1, 0..1], Tensor::full([2, 1, 1, 1], 9.0, &device));
+        let right = |images: Tensor<4>| images.narrow(3, 4, 4);
+        let difference = (right(net.forward(changed)) - right(found)).abs().max();
+        assert!(difference.into_scalar::<f32>() > 1e-5);
+        let encoder = EncoderConfig::new(1, &[4, 6, 8], &[2, 3, 4]).with_blocks(12, 1, 3);
+        let deep = DenseTransformerConfig::new(3, encoder).init(&device);
+        let found = deep.forward(Tensor::<5>::ones([1, 1, 4, 6, 8], &device));
+        assert_eq!(found.dims(), [1, 3, 4, 6, 8]);
+        assert_eq!(deep.multiply_adds(), {
+            let encoder = 24 * 12 * 8 + 12 * 144 * 9 + 2 * 81 * 12;
+            encoder + 12 * 3 * 24 * 8
+        });
     }
 }

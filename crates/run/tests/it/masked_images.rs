@@ -343,3 +343,90 @@ fn settings_of_a_vision_transformer_are_refused_with_what_is_accepted() {
     let reason = plan.task.quantizer().err().expect("refused");
     assert_eq!(reason, "int8 has no attention, no layer normalization and no GELU");
 }
+
+/// A segmentation of generated cells by a vision transformer.
+const DENSE: &str = "task = \"image-to-image\"\n\
+    [data]\npatch = [16, 16]\npatches = 8\nsides = [32, 32]\ntrain_fields = 3\ntest_fields = 1\n\
+    [model]\nkind = \"vision-transformer\"\npatch = [4, 4]\nembedding = 8\nlayers = 2\nheads = 2\n\
+    [train]\nepochs = 2\nbatch = 4\n";
+
+#[test]
+fn a_segmentation_begins_with_the_encoder_of_a_run_and_resumes_to_the_same_bits() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for more in [vec![], VOLUMES.to_vec()] {
+        let masked = plan(&more);
+        let pretrained = train(&masked, dir.path(), None, &mut Watcher::default()).folder;
+        let encoder = format!("model.encoder={:?}", pretrained.path());
+        let dense = |sets: &[&str]| {
+            let sets: Vec<&str> = [&more[..], &[&encoder], sets].concat();
+            read_with(DENSE, &sets).expect("valid").plan
+        };
+        // The learning rate is too small to move a number of f32.
+        let still = dense(&["train.learning_rate=1e-20"]);
+        let begun = train(&still, dir.path(), None, &mut Watcher::default()).folder;
+        let (expected, found) = (tensors(&pretrained, &masked), tensors(&begun, &still));
+        for (name, values) in found.iter().filter(|(name, _)| name.starts_with("encoder.")) {
+            assert!(*values == expected[name], "{name}");
+        }
+        for sets in [&[][..], &["data.target=input", "train.recompute=segments"]] {
+            let plan = dense(sets);
+            let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+            let mut stops = Watcher { stop_after: Some(2), ..Watcher::default() };
+            let stopped = train(&plan, dir.path(), None, &mut stops);
+            let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut Watcher::default());
+            assert!(weights(&resumed.folder, &plan) == weights(&whole.folder, &plan), "{sets:?}");
+            assert!(whole.test.expect("a score").loss().is_finite());
+        }
+    }
+}
+
+#[test]
+fn a_vision_transformer_segments_cells() {
+    let sets = [
+        "train.epochs=8",
+        "data.patches=32",
+        "data.sides=[64, 64]",
+        "data.labels=foreground",
+        "model.embedding=32",
+        "train.learning_rate=0.003",
+    ];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read_with(DENSE, &sets).expect("valid").plan;
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let dice = trained.test.expect("a score").value("dice").expect("defined");
+    // All background is 0, all foreground about 0.6.
+    assert!(dice > 0.75, "{dice}");
+
+    let _alone = updraft_testing::alone();
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    let config = CellsConfig { sides: vec![10, 40], seed: 3 };
+    write_cells(dir.path(), &config, 2, 1, &mut |_| {}).expect("written");
+    let input = dir.path().join("field000_fluorescence.ome.tif");
+    let mut request = FilePrediction::new(&input, dir.path().join("mask.ome.tif"));
+    // An image that is lower than the window is padded.
+    let written = model.predict_image(&request, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(written.expect("predicted").sides, [10, 40]);
+    request.window = Some(vec![8, 8]);
+    let refused = model.predict_image(&request, &mut |_| ControlFlow::Continue(()));
+    let said = refused.expect_err("refused").to_string();
+    assert!(said.contains("leave out --window"), "{said}");
+}
+
+#[test]
+fn settings_of_a_transformer_that_converts_images_are_refused_with_what_is_accepted() {
+    for (sets, said) in [
+        (vec!["data.patch=[16, 18]"], "the width of an image is 18, which patches of 4 do not"),
+        (vec!["model.heads=3"], "`model.heads` is 3; it must be a divisor of `model.embedding`"),
+        (vec!["model.patch=[4]"], "`model.patch` is [4]; it must be 2 sides, as `data.patch` is"),
+        (vec!["model.filters=[2, 4]"], "is not read beside `model.kind = \"vision-transformer\"`"),
+        (vec!["train.recompute_batch_norms=2"], "train.recompute_batch_norms"),
+    ] {
+        let error = read_with(DENSE, &sets).err().expect("refused").to_string();
+        assert!(error.contains(said), "{error}\n{said}");
+    }
+    let plan = read_with(DENSE, &[]).expect("valid").plan;
+    assert_eq!(
+        plan.task.quantizer().err().expect("refused"),
+        "int8 has no attention, no layer normalization and no GELU"
+    );
+}

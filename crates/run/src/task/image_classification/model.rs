@@ -18,6 +18,7 @@ use super::data_plan::DataPlan;
 use super::network::Network;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::task::pretrained::NO_INT8;
 
 const KIND: Key<ModelKind> =
     Key::new(
@@ -278,9 +279,7 @@ impl ModelPlan {
     /// The reason why the network has no int8 form; `None` if it has one.
     pub(super) const fn without_int8(&self) -> Option<&'static str> {
         match self {
-            Self::VisionTransformer(..) => {
-                Some("int8 has no attention, no layer normalization and no GELU")
-            }
+            Self::VisionTransformer(..) => Some(NO_INT8),
             _ => None,
         }
     }

@@ -25,6 +25,7 @@ use super::image_to_image::objective::{ImageLoss, Objective};
 use super::image_to_image::prediction_files;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
+use super::pretrained::{NO_INT8, refuse_other_window};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -109,7 +110,7 @@ impl TaskPlan for MaskedPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("int8 has no attention, no layer normalization and no GELU")
+        Err(NO_INT8)
     }
 }
 
@@ -144,19 +145,11 @@ impl Predictor for MaskedPlan {
 
     fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
         prediction_files::check(request)?;
-        let refuse = |reason: String| Err(RunError::Unusable { reason });
         if request.components.is_some() {
             let reason = "components are of masks, and the prediction has values: leave out \
                           --components";
-            return refuse(reason.to_owned());
+            return Err(RunError::Unusable { reason: reason.to_owned() });
         }
-        match &request.window {
-            Some(window) if *window != self.data.patch => refuse(format!(
-                "the window is {window:?}; the positions of the network are those of {:?}: leave \
-                 out --window",
-                self.data.patch
-            )),
-            _ => Ok(()),
-        }
+        refuse_other_window(request, &self.data.patch)
     }
 }

@@ -7,6 +7,7 @@ use updraft_models::{
 };
 
 use super::super::image_to_image::data_plan::DataPlan;
+use super::super::pretrained::refuse_encoder;
 use crate::config::{ConfigError, Key, Keys, Settings};
 
 const PATCH: Key<Vec<usize>> =
@@ -91,11 +92,6 @@ impl ModelPlan {
     pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
         let own_patch = || if data.patch.len() == 2 { vec![8, 8] } else { vec![4, 8, 8] };
         let patch = settings.value_or(&PATCH, own_patch)?;
-        if patch.len() != data.patch.len() {
-            let expected =
-                format!("{} sides, as `data.patch` is {:?}", data.patch.len(), data.patch);
-            return Err(settings.refuse("model.patch", format!("{patch:?}"), expected));
-        }
         let blocks =
             [settings.value(&EMBEDDING)?, settings.value(&LAYERS)?, settings.value(&HEADS)?];
         let encoder = EncoderConfig::new(1, &data.patch, &patch)
@@ -123,38 +119,14 @@ fn refuse(
     config: &MaskedAutoencoderConfig,
     error: &TransformerConfigError,
 ) -> ConfigError {
-    use TransformerConfigError as Error;
-
     match error {
-        Error::Tiling { .. } => {
-            let (sides, patch) = (&config.encoder.sides, &config.encoder.patch);
-            let expected = format!("sides that tokens of `model.patch`, {patch:?}, tile: {error}");
-            settings.refuse("data.patch", format!("{sides:?}"), expected)
-        }
-        Error::MaskRatio { ratio, visible, patches } => {
+        TransformerConfigError::MaskRatio { ratio, visible, patches } => {
             let expected = format!(
                 "above 0 and below 1, with at least one token visible and one masked; it leaves \
                  {visible} of {patches} visible"
             );
             settings.refuse("model.mask_ratio", ratio, expected)
         }
-        Error::Heads { name, heads, embedding } => {
-            let (key, of) = (format!("model.{name}"), name.replace("heads", "embedding"));
-            let expected = format!("a divisor of `model.{of}`, which is {embedding}");
-            settings.refuse(&key, heads, expected)
-        }
-        Error::Number { name: "patches", value, most, .. } => {
-            let expected =
-                format!("sides that give at most {most} tokens of `data.patch`; they give {value}");
-            settings.refuse("model.patch", format!("{:?}", config.encoder.patch), expected)
-        }
-        Error::Number { name: "patch", least, most, .. } => {
-            let expected = format!("sides of {least} to {most}");
-            settings.refuse("model.patch", format!("{:?}", config.encoder.patch), expected)
-        }
-        Error::Number { name, value, least, most } => {
-            settings.refuse(&format!("model.{name}"), value, format!("{least} to {most}"))
-        }
-        other => settings.refuse_given("model", &format!("a network that can be built: {other}")),
+        other => refuse_encoder(settings, &config.encoder, other),
     }
 }
