@@ -7,6 +7,7 @@ mod inheriting;
 mod int8;
 mod masked_images;
 mod plans;
+mod pretrained;
 mod profiles;
 mod refusals;
 mod tables;
