@@ -86,7 +86,8 @@ impl Task for OptimizerStep {
                     .with_weight_decay(WEIGHT_DECAY)
                     .with_epsilon(EPSILON as f32)
                     .init(),
-                _ => OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init(),
+                _ => OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY, betas: [0.9, 0.999] }
+                    .init(),
             },
             device,
         }))

@@ -11,7 +11,7 @@ use crate::problem::{Outputs, Repeat, numbers};
 
 /// The optimizer of all training steps.
 pub(crate) fn adamw() -> ModuleOptimizer {
-    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
+    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY, betas: [0.9, 0.999] }.init()
 }
 
 /// The losses of a network's first steps, by burn's own operations: the reference of [`Steps`].

@@ -10,6 +10,7 @@ mod outliers;
 mod perceptron;
 mod separable;
 mod table;
+mod transformer;
 mod unet;
 mod whitened;
 mod whitening;
@@ -37,6 +38,14 @@ pub use table::{
     TableNetConfig, Trunk,
 };
 
+// Vision transformers of images and volumes, and masked autoencoders.
+pub use transformer::{
+    DecoderConfig, DecoderKind, DenseTransformer, DenseTransformerConfig, EncoderConfig,
+    MaskedAutoencoder, MaskedAutoencoderConfig, MaskedFlow, PatchEncoder, PatchMasks, Positions,
+    VisionTransformer, VisionTransformerConfig, images_of_patches, normalize_patches,
+    patches_of_images, random_order,
+};
+
 // U-Nets of images and volumes.
 pub use unet::{
     Downsampling, SpatialLayers, UNet, UNet2d, UNet3d, UNetBlock, UNetConfig, UNetFlow,
@@ -50,3 +59,4 @@ pub use error::{
     OutlierError, PerceptronConfigError, SeparableConfigError, TableNetConfigError,
     UNetConfigError, WhitenedConfigError,
 };
+pub use transformer::TransformerConfigError;

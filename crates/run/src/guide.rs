@@ -38,6 +38,9 @@ struct Tuning;
 #[doc = include_str!("../../../docs/guide/microscopy.md")]
 struct Microscopy;
 
+#[doc = include_str!("../../../docs/guide/masked-images.md")]
+struct MaskedImages;
+
 #[doc = include_str!("../../../docs/guide/tables.md")]
 struct Tables;
 

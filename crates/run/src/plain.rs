@@ -10,6 +10,7 @@ pub fn make_plain_default() {
     updraft_conv::LayerPath::make_plain_default();
     updraft_kan::LayerPath::make_plain_default();
     updraft_optim::AdamW::make_plain_default();
+    updraft_transformer::plain::make_default();
 }
 
 /// Whether our kernels compute layers on a device, unless a layer says otherwise.

@@ -22,6 +22,9 @@ pub enum OptimizerConfig {
         /// The decoupled weight decay, multiplied by the learning rate.
         #[serde(default = "default_adamw_decay")]
         weight_decay: f32,
+        /// The decays of the first and the second moment, each in `[0, 1)`.
+        #[serde(default = "default_betas")]
+        betas: [f32; 2],
     },
     /// Adam (Kingma and Ba 2015, arXiv:1412.6980).
     Adam {
@@ -53,6 +56,10 @@ fn default_adamw_decay() -> f32 {
     0.01
 }
 
+fn default_betas() -> [f32; 2] {
+    [0.9, 0.999]
+}
+
 fn default_bias_factor() -> f32 {
     1.0
 }
@@ -67,8 +74,15 @@ impl OptimizerConfig {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
+        let betas = match *self {
+            Self::Adamw { betas, .. } => betas,
+            Self::Adam { .. } | Self::Sgd { .. } => default_betas(),
+        };
+        let are_betas = betas.iter().all(|beta| (0.0..1.0).contains(beta));
         let (decay, momentum, factor) = match *self {
-            Self::Adamw { weight_decay } | Self::Adam { weight_decay } => (weight_decay, 0.0, 1.0),
+            Self::Adamw { weight_decay, .. } | Self::Adam { weight_decay } => {
+                (weight_decay, 0.0, 1.0)
+            }
             Self::Sgd { momentum, weight_decay, norm_bias_factor } => {
                 (weight_decay, momentum, norm_bias_factor)
             }
@@ -76,7 +90,9 @@ impl OptimizerConfig {
         let is_decay = decay.is_finite() && decay >= 0.0;
         let is_momentum = (0.0..1.0).contains(&momentum);
         let is_factor = factor.is_finite() && factor > 0.0;
+        let shown = format!("{betas:?}");
         TrainError::check(&[
+            ("optimizer.betas", &shown, are_betas, "two numbers of at least 0 and below 1"),
             ("optimizer.norm_bias_factor", &factor, is_factor, "a finite number above 0"),
             ("optimizer.weight_decay", &decay, is_decay, "a finite number of at least 0"),
             ("optimizer.momentum", &momentum, is_momentum, "at least 0 and below 1"),
@@ -87,7 +103,9 @@ impl OptimizerConfig {
     #[must_use]
     pub fn init(&self) -> ModuleOptimizer {
         match *self {
-            Self::Adamw { weight_decay } => AdamW::new().with_weight_decay(weight_decay).into(),
+            Self::Adamw { weight_decay, betas } => {
+                AdamW::new().with_weight_decay(weight_decay).with_betas(betas).into()
+            }
             // 1e-8 is the epsilon of the paper; burn's default is 1e-5.
             Self::Adam { weight_decay } => {
                 let penalty = (weight_decay > 0.0).then(|| WeightDecayConfig::new(weight_decay));
@@ -231,8 +249,11 @@ mod tests {
         for (optimizer, expected) in [
             (OptimizerConfig::Adam { weight_decay: 0.0 }, 2.1),
             (OptimizerConfig::Adam { weight_decay: 0.75 }, 1.9),
-            (OptimizerConfig::Adamw { weight_decay: 0.0 }, 2.1),
-            (OptimizerConfig::Adamw { weight_decay: 0.75 }, 2.0 * (1.0 - 0.075) + 0.1),
+            (OptimizerConfig::Adamw { weight_decay: 0.0, betas: [0.9, 0.999] }, 2.1),
+            (
+                OptimizerConfig::Adamw { weight_decay: 0.75, betas: [0.9, 0.999] },
+                2.0 * (1.0 - 0.075) + 0.1,
+            ),
         ] {
             let device = Device::flex().autodiff();
             let model = Weight { value: Param::from_tensor(Tensor::from_floats([2.0], &device)) };
@@ -245,8 +266,35 @@ mod tests {
     }
 
     #[test]
+    fn betas_decide_how_much_of_earlier_gradients_an_update_keeps() {
+        // Gradients 1, then −1. Without memory both steps have the length of the rate.
+        for (betas, expected) in [
+            ([0.0, 0.0], [1.9, 2.0]),
+            // Moments 0.5 and −0.25, corrected by 1 − 0.5 and 1 − 0.25.
+            ([0.5, 0.0], [1.9, 1.9 + 0.1 / 3.0]),
+        ] {
+            let device = Device::flex().autodiff();
+            let mut model =
+                Weight { value: Param::from_tensor(Tensor::from_floats([2.0], &device)) };
+            let mut optimizer = OptimizerConfig::Adamw { weight_decay: 0.0, betas }.init();
+            for (sign, expected) in [1.0, -1.0].into_iter().zip(expected) {
+                let loss = model.value.val().mul_scalar(sign);
+                let gradients = GradientsParams::from_grads(loss.backward(), &model);
+                model = optimizer.step(0.1, model, gradients);
+                let value = model.value.val().into_data().iter::<f64>().next().expect("one");
+                assert!((value - expected).abs() < 1e-6, "{betas:?}: {value}, not {expected}");
+            }
+        }
+        for betas in [[1.0, 0.9], [0.9, -0.1], [f32::NAN, 0.9]] {
+            let error = OptimizerConfig::Adamw { weight_decay: 0.0, betas }.validate();
+            let message = error.expect_err("out of range").to_string();
+            assert!(message.contains("optimizer.betas"), "{message}");
+        }
+    }
+
+    #[test]
     fn a_negative_weight_decay_is_refused_by_name() {
-        let message = OptimizerConfig::Adamw { weight_decay: -1.0 }
+        let message = OptimizerConfig::Adamw { weight_decay: -1.0, betas: [0.9, 0.999] }
             .validate()
             .expect_err("negative")
             .to_string();

@@ -252,7 +252,10 @@ mod tests {
         change(&mut settings);
         let mut reports = Vec::new();
         let before = reads();
-        let run = Run::new(model, OptimizerConfig::Adamw { weight_decay: 0.0 }.init());
+        let run = Run::new(
+            model,
+            OptimizerConfig::Adamw { weight_decay: 0.0, betas: [0.9, 0.999] }.init(),
+        );
         let data = RunData { train: stream, test: None };
         let finished = run.train(&Add, &settings, data, &device, &mut |event, _| {
             if let Event::Step(report) = event {

@@ -9,5 +9,7 @@ pub use ops::{attention, bias_gelu, layer_norm, linear, self_attention};
 
 /// The same operations by burn's own, on any device.
 pub mod plain {
-    pub use crate::ops::plain::{attention, bias_gelu, layer_norm, linear, self_attention};
+    pub use crate::ops::plain::{
+        attention, bias_gelu, layer_norm, linear, make_default, self_attention,
+    };
 }

@@ -15,7 +15,7 @@ use updraft_trainer::{
 
 use crate::scratch;
 
-const OPTIMIZER: OptimizerConfig = OptimizerConfig::Adamw { weight_decay: 0.01 };
+const OPTIMIZER: OptimizerConfig = OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] };
 
 /// A folder with one checkpoint, after one update, and a model to restore it into.
 struct Saved {

@@ -142,7 +142,7 @@ impl Small {
 }
 
 /// Every task that there is; tables with KAN layers and with several targets.
-pub(crate) const TASKS: [Small; 4] = [
+pub(crate) const TASKS: [Small; 5] = [
     Small {
         task: "image-classification",
         config: "quickstart.toml",
@@ -208,6 +208,25 @@ pub(crate) const TASKS: [Small; 4] = [
             "symptoms-average-precision",
         ],
         test_samples: 40,
+    },
+    Small {
+        task: "masked-images",
+        config: "masked-images.toml",
+        sets: &[
+            "data.patch=[16, 16]",
+            "data.patches=8",
+            "data.sides=[32, 32]",
+            "data.train_fields=3",
+            "data.test_fields=1",
+            "model.embedding=8",
+            "model.layers=1",
+            "model.heads=2",
+            "model.decoder={kind='self-attention',embedding=8,layers=1,heads=2}",
+            "train.epochs=2",
+            "train.batch=4",
+        ],
+        metrics: &["loss", "zero-error", "mean-error", "r-squared"],
+        test_samples: 4,
     },
 ];
 

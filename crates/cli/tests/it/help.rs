@@ -148,7 +148,7 @@ fn the_page_of_the_configs_has_the_keys_as_explain_prints_them() {
         std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/README.md"));
     let page = std::fs::read_to_string(path).expect("the page");
     let mut expected = page.clone();
-    for task in ["image-classification", "image-to-image", "tables"] {
+    for task in ["image-classification", "image-to-image", "masked-images", "tables"] {
         let printed = succeed(dir.path(), &["explain", "--keys", task]).stdout;
         let mark = format!("<!-- what `cargo xtask explain --keys {task}` prints -->\n\n");
         let start = expected.find(&mark).expect("a mark before the table") + mark.len();

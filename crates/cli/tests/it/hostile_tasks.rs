@@ -73,6 +73,30 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("train.criterion=test-accuracy", "`train.criterion` is "),
 ];
 
+/// The same of masked images, whose crops are 16 × 16 in tokens of 4 × 4.
+pub(crate) const MASKED: &[(&str, &str)] = &[
+    ("model.mask_ratio=0", "it leaves 16 of 16 visible"),
+    ("model.mask_ratio=1", "it leaves 0 of 16 visible"),
+    ("model.mask_ratio=0.99", "it leaves 0 of 16 visible"),
+    ("model.mask_ratio=nan", "`model.mask_ratio` is "),
+    ("model.mask_ratio=half", "`model.mask_ratio` is "),
+    ("data.patch=[16, 18]", "the nearest are 16 and 20"),
+    ("model.patch=[5, 4]", "the height of an image is 16"),
+    ("model.patch=[32, 4]", "the nearest are 32"),
+    ("model.patch=[4]", "`model.patch` is [4]"),
+    ("model.patch=[0, 4]", "`model.patch` is [0, 4]"),
+    ("model.heads=3", "`model.heads` is 3"),
+    ("model.heads=0", "`model.heads` is 0"),
+    ("model.embedding=2", "`model.embedding` is 2"),
+    ("model.layers=1000", "`model.layers` is 1000"),
+    ("model.decoder.heads=5", "`model.decoder.heads` is 5"),
+    ("model.decoder.kind=none", "`model.decoder.kind` is "),
+    ("model.decoder.width=5", "model.decoder.width"),
+    ("model.positions=rotary", "`model.positions` is "),
+    ("model.target=tokens", "`model.target` is "),
+    ("train.optimizer={kind='adamw',betas=[0.9,1.0]}", "`train.optimizer.betas` is [0.9, 1.0]"),
+];
+
 /// The same of tables.
 pub(crate) const TABLES: &[(&str, &str)] = &[
     ("data.source=web", "`data.source` is "),
@@ -287,7 +311,7 @@ fn a_model_of_numbers_that_are_not_finite_is_neither_scored_nor_used() {
         let folder = succeed(dir.path(), &arguments).run_folder();
         let name = folder.to_str().expect("text");
         fs::write(dir.path().join("a.csv"), "x1,x2\n1,2\n").expect("written");
-        let is_image = kind.name() == "image-to-image";
+        let is_image = ["image-to-image", "masked-images"].contains(&kind.name());
         let out = if is_image { &["--out", "o.tif"][..] } else { &[] };
         for arguments in [
             &["eval", name][..],

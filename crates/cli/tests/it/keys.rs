@@ -220,7 +220,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         IMAGES,
         "task=chess",
         "`task` is \"chess\"; it must be one of `image-classification`, `image-to-image`, \
-         `tables`",
+         `masked-images`, `tables`",
     ),
 ];
 
@@ -272,7 +272,7 @@ fn an_error_names_file_and_line_where_the_key_stands_in_a_file() {
         (
             "task = \"chess\"\n",
             "c.toml:1: `task` is \"chess\"; it must be one of `image-classification`, \
-             `image-to-image`, `tables`",
+             `image-to-image`, `masked-images`, `tables`",
         ),
         (
             "inherit = \"base.toml\"\n",

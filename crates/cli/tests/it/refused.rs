@@ -66,6 +66,7 @@ fn every_kind_of_bad_setting_or_flag_is_refused_by_name() {
         ("image-classification", file("quickstart.toml"), hostile::IMAGES),
         ("tables, KAN layers on a formula", file("kan-quickstart.toml"), hostile::TABLES),
         ("image-to-image", trial("image-to-image").to_owned(), hostile_tasks::IMAGES),
+        ("masked-images", trial("masked-images").to_owned(), hostile_tasks::MASKED),
         ("tables", trial("tables").to_owned(), hostile_tasks::TABLES),
     ] {
         fs::write(dir.path().join("c.toml"), text).expect("written");

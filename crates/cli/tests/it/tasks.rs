@@ -81,7 +81,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
         let before = everything_in(dir.path());
         let config = config(small.config);
         let mut predict = vec!["predict", trained, "one.csv"];
-        if small.task == "image-to-image" {
+        if ["image-to-image", "masked-images"].contains(&small.task) {
             predict.extend(["--out", "out.tif"]);
         }
         for arguments in [
@@ -273,7 +273,7 @@ fn what_a_run_of_a_table_serves_scores_as_it_did_at_the_end() {
 
 #[test]
 fn the_page_of_a_run_shows_the_pictures_of_its_task() {
-    let expected: [&[&str]; 4] = [
+    let expected: [&[&str]; 5] = [
         &[
             "Confusion matrix of the test samples",
             "The most confident mistakes",
@@ -295,6 +295,11 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
             "Mean absolute error",
         ],
         &["Confusion matrix of `effect` on the test rows", "AUC of effect"],
+        &[
+            "<img src=\"data:image/png;base64,",
+            "visible patches, prediction of the others, truth",
+            "Mean squared error of predicting 0",
+        ],
     ];
     for (small, expected) in TASKS.iter().zip(expected) {
         let dir = tempfile::tempdir().expect("temporary folder");

@@ -4,5 +4,6 @@ mod attention;
 mod dual_autoencoder;
 mod perceptron;
 mod separable;
+mod transformer;
 mod unet;
 mod whitened;

@@ -53,6 +53,11 @@ pub(super) const OPTIMIZER: Key<OptimizerConfig> =
                 "0.01, of `adam` and `sgd` 0",
                 "`adamw`: decoupled, times the learning rate; `adam` and `sgd`: added to the gradient, times the parameter",
             ),
+            (
+                "betas",
+                "[0.9, 0.999]",
+                "`adamw`: decays of the first and the second moment, each at least 0 and below 1",
+            ),
             ("momentum", "0.9", "`sgd`: at least 0 and below 1"),
             (
                 "norm_bias_factor",

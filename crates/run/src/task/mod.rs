@@ -9,8 +9,10 @@ mod image_classification;
 mod image_to_image;
 mod kind;
 mod loaded_model;
+mod masked_images;
 mod penalty;
 mod picture;
+mod pretrained;
 mod quantizable;
 mod resident;
 mod tables;
@@ -31,5 +33,9 @@ pub use tile::Tile;
 pub use workload::{About, BatchOf, Int8Forward, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.
-pub const TASKS: Registry =
-    &[&image_classification::ImageClassification, &image_to_image::ImageToImage, &tables::Tables];
+pub const TASKS: Registry = &[
+    &image_classification::ImageClassification,
+    &image_to_image::ImageToImage,
+    &masked_images::MaskedImages,
+    &tables::Tables,
+];

@@ -33,7 +33,7 @@ fn the_nearest_file_that_names_a_task_decides() {
     assert!(
         error.ends_with(
             "c.toml:1: `task` is \"chess\"; it must be one of `image-classification`, \
-             `image-to-image`, `tables`"
+             `image-to-image`, `masked-images`, `tables`"
         ),
         "{error}"
     );

@@ -59,6 +59,16 @@ pub(crate) fn train(
     resumed: Option<RunFolder>,
     watcher: &mut Watcher,
 ) -> Trained {
+    try_train(plan, runs, resumed, watcher).expect("it trains")
+}
+
+/// The same, or an error.
+pub(crate) fn try_train(
+    plan: &Plan,
+    runs: &Path,
+    resumed: Option<RunFolder>,
+    watcher: &mut Watcher,
+) -> Result<Trained, RunError> {
     // Runs seed the process's random state.
     let _alone = updraft_testing::alone();
     let (device, selection) = device();
@@ -73,7 +83,7 @@ pub(crate) fn train(
         trace_steps: None,
         began: (Instant::now(), updraft_device::cpu_seconds()),
     };
-    workload.train(training, watcher).expect("it trains")
+    workload.train(training, watcher)
 }
 
 #[test]

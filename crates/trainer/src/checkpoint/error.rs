@@ -83,6 +83,26 @@ pub enum CheckpointError {
         /// Its type.
         found: String,
     },
+    /// A tensor has another shape than the model's.
+    #[error("`{path}`: `{tensor}` has the shape {found:?}; the model's has {expected:?}")]
+    TensorShape {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's path in the file.
+        tensor: String,
+        /// The model's shape.
+        expected: Vec<usize>,
+        /// The file's shape.
+        found: Vec<usize>,
+    },
+    /// A tensor is missing.
+    #[error("`{path}` has no tensor `{tensor}`, which the model has")]
+    MissingTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's path in the file.
+        tensor: String,
+    },
     /// A file's bytes differ from those that were written.
     #[error("`{path}` is damaged: its SHA-256 is {found}, the manifest says {expected}")]
     Damaged {

@@ -1,6 +1,6 @@
 //! Reading a checkpoint.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
@@ -42,8 +42,20 @@ impl<M> std::fmt::Debug for Loaded<M> {
 /// [`CheckpointError`]; nothing is changed then.
 pub fn load_model<M: Module>(path: &Path, model: M) -> Result<M, CheckpointError> {
     let manifest = Manifest::read(path)?;
+    read_model(path, &manifest, served_name(&manifest), model)
+}
+
+/// The file of the served model: with recomputed batch norms, or the average, or the last update.
+fn served_name(manifest: &Manifest) -> &'static str {
     let served = [SERVED, AVERAGE].into_iter().find(|name| manifest.holds(name));
-    read_model(path, &manifest, served.unwrap_or(MODEL), model)
+    served.unwrap_or(MODEL)
+}
+
+/// The path and the bytes of the served model.
+pub(super) fn served(path: &Path) -> Result<(PathBuf, Vec<u8>), CheckpointError> {
+    let manifest = Manifest::read(path)?;
+    let name = served_name(&manifest);
+    Ok((path.join(name), manifest.read_file(path, name)?))
 }
 
 /// Reads everything that a run resumes from.

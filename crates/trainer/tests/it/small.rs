@@ -128,7 +128,7 @@ pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
 }
 
 pub(crate) fn optimizer() -> OptimizerConfig {
-    OptimizerConfig::Adamw { weight_decay: 0.01 }
+    OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] }
 }
 
 pub(crate) fn new_run(device: &Device) -> Run<Classifier> {

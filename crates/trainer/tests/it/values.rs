@@ -19,7 +19,8 @@ use updraft_trainer::{
 
 use crate::small;
 
-const OPTIMIZER: OptimizerConfig = OptimizerConfig::Adamw { weight_decay: 0.0 };
+const OPTIMIZER: OptimizerConfig =
+    OptimizerConfig::Adamw { weight_decay: 0.0, betas: [0.9, 0.999] };
 
 type Placed = Result<(Tensor<2>, Tensor<2>), StreamError>;
 

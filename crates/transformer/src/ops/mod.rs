@@ -177,7 +177,10 @@ fn check_heads(embedding: usize, heads: usize) {
 
 #[cfg(feature = "flex")]
 fn all_run_kernels<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
-    tensors.iter().all(|tensor| tensor.dtype() == DType::F32 && runs_kernels(&tensor.device()))
+    !plain::is_default()
+        && tensors
+            .iter()
+            .all(|tensor| tensor.dtype() == DType::F32 && runs_kernels(&tensor.device()))
 }
 
 /// Whether our operations exist there: burn panics if an extension runs on a backend that it was not

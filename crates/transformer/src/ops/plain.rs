@@ -1,9 +1,24 @@
 //! The same operations by burn's own: for other backends, and as the reference in tests.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use burn::tensor::Tensor;
 use burn::tensor::activation::gelu;
 use burn::tensor::module;
 use burn::tensor::ops::AttentionModuleOptions;
+
+/// Whether burn's operations compute everything.
+static IS_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+/// Lets burn's own operations compute everything in this process, to compare our kernels with them.
+pub fn make_default() {
+    IS_DEFAULT.store(true, Ordering::Relaxed);
+}
+
+#[cfg(feature = "flex")]
+pub(super) fn is_default() -> bool {
+    IS_DEFAULT.load(Ordering::Relaxed)
+}
 
 /// [`attention`](crate::attention) by burn's operations.
 #[must_use]

@@ -1,14 +1,17 @@
 //! The trait of networks that classify images, implemented for each kind.
 
+use std::path::Path;
+
 use burn::module::Module;
 use burn::tensor::Tensor;
 use serde_json::Value;
 use updraft_data::{DataError, ImageBatch};
 use updraft_integration::{DualPathwayNet, Pathways, SinglePathwayNet};
-use updraft_models::{SeparableNet, WhitenedNet};
-use updraft_trainer::SegmentValues;
+use updraft_models::{SeparableNet, VisionTransformer, WhitenedNet};
+use updraft_trainer::{SegmentValues, load_part};
 
 use crate::error::RunError;
+use crate::task::pretrained::ENCODER;
 
 /// A network that classifies images.
 pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
@@ -44,6 +47,13 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     ) -> Result<Self, DataError> {
         let _ = images;
         Ok(self)
+    }
+
+    /// The same network with the encoder of a checkpoint of `masked-images`; the plan refuses
+    /// networks that have none.
+    fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
+        let _ = checkpoint;
+        Err(RunError::model(format!("a network of the kind `{}` has no encoder", Self::KIND)))
     }
 
     /// Multiply-adds of the forward pass of one image.
@@ -174,11 +184,50 @@ impl Classifier for WhitenedNet {
     }
 }
 
+impl Classifier for VisionTransformer {
+    const KIND: &'static str = "vision-transformer";
+
+    type Flow = Tensor<3>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<3> {
+        Self::enter(self, images)
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<3>) -> Tensor<3> {
+        self.forward_segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<3>) -> Tensor<2> {
+        self.forward_head(flow)
+    }
+
+    fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
+        let encoder = load_part(checkpoint, ENCODER, self.encoder().clone())?;
+        Ok(self.with_encoder(encoder))
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, &image)
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use burn::tensor::Device;
     use updraft_integration::{DualPathwayConfig, SinglePathwayConfig};
-    use updraft_models::{SeparableConfig, WhitenedConfig};
+    use updraft_models::{EncoderConfig, SeparableConfig, VisionTransformerConfig, WhitenedConfig};
 
     use super::*;
 
@@ -196,6 +245,8 @@ mod tests {
         check(&SinglePathwayConfig::twin(&dual, [16, 16]).init(&Device::flex()));
         check(&SeparableConfig::new(3, 2).init(&Device::flex()));
         check(&WhitenedConfig::new(3).with_widths([2, 3, 4]).init(&Device::flex()));
+        let encoder = EncoderConfig::new(3, &[16, 16], &[4, 4]).with_blocks(8, 2, 2);
+        check(&VisionTransformerConfig::new(3, encoder).init(&Device::flex()));
     }
 
     #[test]

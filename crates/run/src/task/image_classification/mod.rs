@@ -30,6 +30,7 @@ use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::predict::ImageClassifier;
 use self::sources::find_sources;
+use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
@@ -69,6 +70,11 @@ impl TaskKind for ImageClassification {
 
     fn defaults(&self) -> &'static [TaskDefault] {
         &[("train.criterion", r#""test-accuracy""#)]
+    }
+
+    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
+        let is_int8 = matches!(ability, Ability::Quantize | Ability::Int8);
+        is_int8.then_some("convolutional networks")
     }
 
     fn least_batch(&self) -> (usize, &'static str) {
@@ -168,7 +174,12 @@ impl TaskPlan for ImagePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Ok(self)
+        self.model.without_int8().map_or(Ok(self as _), Err)
+    }
+
+    fn decides(&self, ability: Ability) -> Option<&'static str> {
+        let is_without = ability == Ability::BatchNorms && !self.model.has_batch_norms();
+        is_without.then_some("model.kind")
     }
 }
 

@@ -1,5 +1,7 @@
 //! The keys of `model`: the network that classifies images.
 
+use std::path::{Path, PathBuf};
+
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
@@ -7,7 +9,8 @@ use updraft_integration::{
     Normalization, SinglePathwayConfig, SinglePathwayNet,
 };
 use updraft_models::{
-    SeparableConfig, SeparableConfigError, WhitenedConfig, WhitenedConfigError, WhitenedNet,
+    EncoderConfig, Positions, SeparableConfig, SeparableConfigError, TransformerConfigError,
+    VisionTransformer, VisionTransformerConfig, WhitenedConfig, WhitenedConfigError, WhitenedNet,
 };
 
 use super::classifier::{Classifier, no_place_for_outliers};
@@ -15,11 +18,12 @@ use super::data_plan::DataPlan;
 use super::network::Network;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::task::pretrained::NO_INT8;
 
 const KIND: Key<ModelKind> =
     Key::new(
     "model.kind",
-    "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images",
+    "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images; or `vision-transformer`: attention between patches",
 )
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
@@ -78,6 +82,28 @@ const POINTS: Key<Vec<IntegrationPoint>> =
             },
         );
 
+const PATCH: Key<[usize; 2]> = Key::new(
+    "model.patch",
+    "vision-transformer only: height and width of a patch that is one token",
+)
+.default("[4, 4]");
+const EMBEDDING: Key<usize> =
+    Key::new("model.embedding", "vision-transformer only: features of a token").default("128");
+const LAYERS: Key<usize> =
+    Key::new("model.layers", "vision-transformer only: the number of blocks").default("4");
+const HEADS: Key<usize> =
+    Key::new("model.heads", "vision-transformer only: heads of each attention").default("4");
+const POSITIONS: Key<Positions> = Key::new(
+    "model.positions",
+    "vision-transformer only: `sine-cosine`, sines and cosines of the coordinates, or `learned` parameters",
+)
+.default(r#""sine-cosine""#);
+const ENCODER: Key<PathBuf> = Key::new(
+    "model.encoder",
+    "vision-transformer only: a run of `masked-images` with colored images of this size, or one of its checkpoints, with whose encoder training begins",
+)
+.check("a path", |path| !path.as_os_str().is_empty());
+
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
     &KIND,
@@ -91,6 +117,12 @@ pub(super) const KEYS: Keys = &[
     &NORM_MOMENTUM,
     &HEAD_SCALE,
     &WHITENING_EPSILON,
+    &PATCH,
+    &EMBEDDING,
+    &LAYERS,
+    &HEADS,
+    &POSITIONS,
+    &ENCODER,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +132,7 @@ enum ModelKind {
     SinglePathway,
     Separable,
     Whitened,
+    VisionTransformer,
 }
 
 /// The network; its number of classes depends on the data.
@@ -109,6 +142,8 @@ pub(super) enum ModelPlan {
     SinglePathway(SinglePathwayConfig),
     Separable(SeparableConfig),
     Whitened(WhitenedConfig),
+    /// With the run or the checkpoint whose encoder it begins with.
+    VisionTransformer(VisionTransformerConfig, Option<PathBuf>),
 }
 
 impl ModelPlan {
@@ -152,6 +187,16 @@ impl ModelPlan {
                     .with_head_scale(settings.value(&HEAD_SCALE)?)
                     .with_whitening_epsilon(settings.value(&WHITENING_EPSILON)?),
             ),
+            ModelKind::VisionTransformer => {
+                let (height, width) = data.size();
+                let patch = settings.value(&PATCH)?;
+                let blocks = (settings.value(&EMBEDDING)?, settings.value(&LAYERS)?);
+                let encoder = EncoderConfig::new(3, &[height, width], &patch)
+                    .with_blocks(blocks.0, blocks.1, settings.value(&HEADS)?)
+                    .with_positions(settings.value(&POSITIONS)?);
+                let config = VisionTransformerConfig::new(CLASSES, encoder);
+                Self::VisionTransformer(config, settings.option(&ENCODER)?)
+            }
         };
         match &plan {
             Self::DualPathway(config) => {
@@ -162,6 +207,9 @@ impl ModelPlan {
             }
             Self::Separable(config) => {
                 config.validate().map_err(|error| refuse(key_of_separable(&error), &error))?;
+            }
+            Self::VisionTransformer(config, _) => {
+                config.validate().map_err(|error| refuse(key_of_transformer(&error), &error))?;
             }
             Self::Whitened(config) => {
                 config.validate().map_err(|error| refuse(key_of_whitened(&error), &error))?;
@@ -184,6 +232,7 @@ impl ModelPlan {
             Self::DualPathway(_) => Err(no_place_for_outliers(DualPathwayNet::KIND)),
             Self::SinglePathway(_) => Err(no_place_for_outliers(SinglePathwayNet::KIND)),
             Self::Whitened(_) => Err(no_place_for_outliers(WhitenedNet::KIND)),
+            Self::VisionTransformer(..) => Err(no_place_for_outliers(VisionTransformer::KIND)),
             Self::Separable(_) => Ok(()),
         }
     }
@@ -211,7 +260,33 @@ impl ModelPlan {
                 config.classes = classes;
                 Box::new(move |device: &Device| config.init(device))
             }
+            Self::VisionTransformer(config, _) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
         }
+    }
+
+    /// The run or the checkpoint whose encoder a new network begins with.
+    pub(super) fn encoder(&self) -> Option<&Path> {
+        match self {
+            Self::VisionTransformer(_, encoder) => encoder.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The reason why the network has no int8 form; `None` if it has one.
+    pub(super) const fn without_int8(&self) -> Option<&'static str> {
+        match self {
+            Self::VisionTransformer(..) => Some(NO_INT8),
+            _ => None,
+        }
+    }
+
+    /// Whether it has batch norms.
+    pub(super) const fn has_batch_norms(&self) -> bool {
+        !matches!(self, Self::VisionTransformer(..))
     }
 }
 
@@ -234,6 +309,20 @@ const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
         SeparableConfigError::Channels { .. } => "model.channels",
         SeparableConfigError::StemStride { .. } => "model.stem_stride",
         SeparableConfigError::Dropout { .. } => "model.dropout",
+        _ => "model",
+    }
+}
+
+/// The same for a vision transformer.
+fn key_of_transformer(error: &TransformerConfigError) -> &'static str {
+    match error {
+        TransformerConfigError::Tiling { axis: "height", .. } => "data.height",
+        TransformerConfigError::Tiling { .. } => "data.width",
+        TransformerConfigError::Heads { .. } => "model.heads",
+        TransformerConfigError::Number { name: "embedding", .. } => "model.embedding",
+        TransformerConfigError::Number { name: "layers", .. } => "model.layers",
+        TransformerConfigError::Number { name: "heads", .. } => "model.heads",
+        TransformerConfigError::Number { name: "patch" | "patches", .. } => "model.patch",
         _ => "model",
     }
 }

@@ -16,6 +16,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
+use crate::task::pretrained::checkpoint_of;
 use crate::task::{
     About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
 };
@@ -44,7 +45,10 @@ impl<N: Classifier> Workload for Classification<N> {
         (self.init)(device)
     }
 
-    fn prepare(&self, plan: &Plan, model: N) -> Result<N, RunError> {
+    fn prepare(&self, plan: &Plan, mut model: N) -> Result<N, RunError> {
+        if let Some(encoder) = self.plan.model.encoder() {
+            model = model.with_encoder_of(&checkpoint_of(encoder)?)?;
+        }
         let images = N::FITTED_IMAGES.min(self.data.train.len());
         if images == 0 {
             return Ok(model);

@@ -35,15 +35,18 @@ const ELASTIC: Key<Elastic> = Key::new(
 /// The keys of `augment`.
 pub(super) const KEYS: Keys = &[&FLIP, &QUARTER_TURN, &INTENSITY, &NOISE, &ELASTIC];
 
+/// The same for images that are their own target: noise would have to be predicted.
+pub(in crate::task) const UNPAIRED_KEYS: Keys = &[&FLIP, &QUARTER_TURN, &INTENSITY, &ELASTIC];
+
 /// Random transforms of training patches.
 #[derive(Debug, Clone)]
-pub(super) struct AugmentPlan {
+pub(in crate::task) struct AugmentPlan {
     keyed: Vec<(&'static str, Arc<dyn Augment>)>,
 }
 
 impl AugmentPlan {
     /// Reads every key.
-    pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+    pub(in crate::task) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
         let mut keyed: Vec<(&'static str, Arc<dyn Augment>)> = Vec::new();
         if settings.value(&FLIP)? {
             let axes = [Axis::Depth, Axis::Height, Axis::Width];
@@ -76,7 +79,7 @@ impl AugmentPlan {
     }
 
     /// The transforms in the order in which they are applied.
-    pub(super) fn transforms(&self) -> Vec<Arc<dyn Augment>> {
+    pub(in crate::task) fn transforms(&self) -> Vec<Arc<dyn Augment>> {
         self.keyed.iter().map(|(_, transform)| transform.clone()).collect()
     }
 }

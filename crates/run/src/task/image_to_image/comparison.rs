@@ -11,19 +11,18 @@ use updraft_trainer::{
     boundary_distances,
 };
 
-use super::ImagePlan;
-use super::data_plan::LabelKind;
+use super::data_plan::{DataPlan, LabelKind};
 use super::objective::Objective;
 use crate::error::RunError;
 
 /// The metrics of a prediction over all frames; for masks also the distances between boundaries.
-pub(super) fn compare(
+pub(in crate::task) fn compare(
     predicted: &Path,
     target_path: &Path,
-    own: &ImagePlan,
+    (data, objective): (&DataPlan, &Objective),
     device: &Device,
 ) -> Result<Vec<Metric>, RunError> {
-    let config = own.data.open_config();
+    let config = data.open_config();
     let predicted = open_volume(predicted, &config)?;
     let target = open_volume(target_path, &config)?;
     let size = |source: &dyn VolumeSource| (source.spec().frames, source.spec().raster.sides());
@@ -33,12 +32,12 @@ pub(super) fn compare(
             format!("it has {}, the prediction {}", text(size(&*target)), text(size(&*predicted)));
         return Err(RunError::Input { path: target_path.to_owned(), cause: cause.into() });
     }
-    match own.objective {
+    match *objective {
         Objective::Masks { classes, .. } => {
-            of_masks(&*predicted, &*target, classes, own.data.labels, device)
+            of_masks(&*predicted, &*target, classes, data.labels, device)
         }
         Objective::Images { .. } => {
-            let target = ScaledVolume::try_new(target, own.data.scale_target.into())?;
+            let target = ScaledVolume::try_new(target, data.scale_target.into())?;
             of_images(&*predicted, &target, target_path, device)
         }
     }

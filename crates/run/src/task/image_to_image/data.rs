@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use updraft_data::{
     Delimiter, Digest, Progress, ProgressUnit, SampleSource, VolumeManifest, VolumePair,
-    VolumePatches, VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
+    VolumePatches, VolumeSource, VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
 };
 
 use super::data_plan::{DataPlan, TargetKind};
@@ -17,7 +17,7 @@ use crate::folder::RunFolder;
 use crate::task::Opening;
 
 /// The file of a run's folder that holds the [`Shape`] of its images.
-pub(super) const IMAGES: &str = "images.json";
+pub(in crate::task) const IMAGES: &str = "images.json";
 
 /// Channels of an image beyond which a file is damaged rather than rich.
 const MOST_CHANNELS: usize = 65_536;
@@ -25,27 +25,27 @@ const MOST_CHANNELS: usize = 65_536;
 /// The properties of the data that a network depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Shape {
+pub(in crate::task) struct Shape {
     /// Channels of the input.
-    pub(super) inputs: usize,
+    pub(in crate::task) inputs: usize,
     /// Channels of the output.
-    pub(super) outputs: usize,
+    pub(in crate::task) outputs: usize,
     /// The difference between the largest and the smallest value of target images, after their
     /// normalization; 1 for masks.
-    pub(super) data_range: f64,
+    pub(in crate::task) data_range: f64,
     /// A SHA-256 of the volumes.
-    pub(super) fingerprint: String,
+    pub(in crate::task) fingerprint: String,
 }
 
 impl Shape {
     /// Parses a workload's signature; falls back to one channel.
-    pub(super) fn of_signature(signature: &Value) -> Self {
+    pub(in crate::task) fn of_signature(signature: &Value) -> Self {
         let one = || Self::of_channels(1, 1);
         serde_json::from_value(signature.clone()).unwrap_or_else(|_| one())
     }
 
     /// That of a run, whose file may have been edited.
-    pub(super) fn of_run(folder: &RunFolder) -> Result<Self, RunError> {
+    pub(in crate::task) fn of_run(folder: &RunFolder) -> Result<Self, RunError> {
         let shape: Self = folder.read_json(IMAGES)?;
         let is_count = |channels: usize| (1..=MOST_CHANNELS).contains(&channels);
         let is_range = shape.data_range.is_finite() && shape.data_range > 0.0;
@@ -62,23 +62,23 @@ impl Shape {
         Err(RunError::Unusable { reason })
     }
 
-    pub(super) const fn of_channels(inputs: usize, outputs: usize) -> Self {
+    pub(in crate::task) const fn of_channels(inputs: usize, outputs: usize) -> Self {
         Self { inputs, outputs, data_range: 1.0, fingerprint: String::new() }
     }
 }
 
 /// The volumes of a run.
-pub(super) struct ImagePairs {
-    pub(super) train: Arc<VolumePatches>,
-    pub(super) test: Arc<VolumeWindows>,
-    pub(super) shape: Shape,
+pub(in crate::task) struct ImagePairs {
+    pub(in crate::task) train: Arc<VolumePatches>,
+    pub(in crate::task) test: Arc<VolumeWindows>,
+    pub(in crate::task) shape: Shape,
     /// Messages about the volumes.
-    pub(super) notes: Vec<String>,
+    pub(in crate::task) notes: Vec<String>,
 }
 
 impl ImagePairs {
     /// Opens the volumes of a plan, or generates them.
-    pub(super) fn open(
+    pub(in crate::task) fn open(
         plan: &DataPlan,
         objective: &Objective,
         seed: u64,
@@ -124,7 +124,7 @@ impl ImagePairs {
     }
 
     /// Returns an error for other volumes than the run's.
-    pub(super) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+    pub(in crate::task) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         let stored = Shape::of_run(folder)?;
         if stored == self.shape {
             return Ok(());
@@ -168,7 +168,7 @@ fn of_kind(
         (TargetKind::Labels, VolumeTarget::Labels(_))
         | (TargetKind::Image, VolumeTarget::Image(_)) => Ok(pair),
         (TargetKind::Input, _) => {
-            let target = VolumeTarget::Image(pair.input.clone());
+            let target = plan.own_target(&pair.input);
             Ok(VolumePair { target, ..pair })
         }
         (kind, _) => {
@@ -208,8 +208,8 @@ fn draw(
                 target: VolumeTarget::Image(Arc::new(images.fluorescence)),
             },
             TargetKind::Input => {
-                let input = Arc::new(images.fluorescence);
-                VolumePair { input: input.clone(), target: VolumeTarget::Image(input) }
+                let input: Arc<dyn VolumeSource> = Arc::new(images.fluorescence);
+                VolumePair { target: plan.own_target(&input), input }
             }
         });
         let (done, total) = (field as u64 + 1, total as u64);

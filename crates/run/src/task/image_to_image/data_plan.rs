@@ -1,9 +1,13 @@
 //! The keys of `data`: the source of volumes, their patches and their normalization.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use updraft_data::{CellsConfig, Foreground, OpenConfig, PageAxis, PatchConfig, VolumeScale};
+use updraft_data::{
+    CellsConfig, Foreground, OpenConfig, PageAxis, PatchConfig, VolumeScale, VolumeSource,
+    VolumeTarget,
+};
 
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
@@ -122,7 +126,7 @@ const TEST_FIELDS: Key<usize> = Key::new("data.test_fields", "generated only")
 const MOST_VOXELS: usize = 1 << 28;
 
 /// The keys of `data`.
-pub(super) const KEYS: Keys = &[
+pub(in crate::task) const KEYS: Keys = &[
     &TARGET,
     &DIR,
     &HOW_TO_GET,
@@ -145,10 +149,28 @@ pub(super) const KEYS: Keys = &[
     &TEST_FIELDS,
 ];
 
+/// The same for images without targets.
+pub(in crate::task) const UNPAIRED_KEYS: Keys = &[
+    &DIR,
+    &HOW_TO_GET,
+    &MANIFEST,
+    &TRAIN_SPLIT,
+    &TEST_SPLIT,
+    &TEST_FRACTION,
+    &PAGES,
+    &PATCH,
+    &PATCHES,
+    &SCALE,
+    &MEMORY,
+    &SIDES,
+    &TRAIN_FIELDS,
+    &TEST_FIELDS,
+];
+
 /// What is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum TargetKind {
+pub(in crate::task) enum TargetKind {
     /// A mask.
     Labels,
     /// Another image.
@@ -160,7 +182,7 @@ pub(super) enum TargetKind {
 /// The meaning of a mask's labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum LabelKind {
+pub(in crate::task) enum LabelKind {
     /// Classes.
     Classes,
     /// Objects: labels above 0 are class 1.
@@ -170,7 +192,7 @@ pub(super) enum LabelKind {
 /// Where patches are centered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Centering {
+pub(in crate::task) struct Centering {
     share: f32,
     #[serde(default)]
     above: f32,
@@ -179,7 +201,7 @@ pub(super) struct Centering {
 /// A normalization of volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Scale {
+pub(in crate::task) enum Scale {
     Unit,
     ZScore,
     Percentile { low: f64, high: f64 },
@@ -197,34 +219,47 @@ impl From<Scale> for VolumeScale {
 
 /// The source of volumes, their patches and their normalization.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct DataPlan {
-    pub(super) target: TargetKind,
-    pub(super) dir: Option<PathBuf>,
-    pub(super) how_to_get: Option<String>,
-    pub(super) manifest: PathBuf,
-    pub(super) splits: [String; 2],
-    pub(super) test_fraction: f64,
-    pub(super) pages: PageAxis,
+pub(in crate::task) struct DataPlan {
+    pub(in crate::task) target: TargetKind,
+    /// Whether samples have no target.
+    is_unpaired: bool,
+    pub(in crate::task) dir: Option<PathBuf>,
+    pub(in crate::task) how_to_get: Option<String>,
+    pub(in crate::task) manifest: PathBuf,
+    pub(in crate::task) splits: [String; 2],
+    pub(in crate::task) test_fraction: f64,
+    pub(in crate::task) pages: PageAxis,
     /// Classes of masks.
-    pub(super) classes: usize,
-    pub(super) labels: LabelKind,
+    pub(in crate::task) classes: usize,
+    pub(in crate::task) labels: LabelKind,
     /// The sides of a patch.
-    pub(super) patch: Vec<usize>,
+    pub(in crate::task) patch: Vec<usize>,
     patches: usize,
     foreground: Option<Centering>,
-    pub(super) scale: Scale,
-    pub(super) scale_target: Scale,
+    pub(in crate::task) scale: Scale,
+    pub(in crate::task) scale_target: Scale,
     memory_mib: u64,
     /// The standard deviation of the noise that is added to inputs.
-    pub(super) noise: f64,
-    pub(super) sides: Vec<usize>,
-    pub(super) train_fields: usize,
-    pub(super) test_fields: usize,
+    pub(in crate::task) noise: f64,
+    pub(in crate::task) sides: Vec<usize>,
+    pub(in crate::task) train_fields: usize,
+    pub(in crate::task) test_fields: usize,
 }
 
 impl DataPlan {
-    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+    pub(in crate::task) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let target = settings.value(&TARGET)?;
+        let is_own = target == TargetKind::Input;
+        let noise = if is_own { settings.value(&NOISE)? } else { 0.0 };
+        Ok(Self { noise, ..Self::read_with(settings, target)? })
+    }
+
+    /// Reads [`UNPAIRED_KEYS`]: samples without targets.
+    pub(in crate::task) fn read_unpaired(settings: &Settings) -> Result<Self, ConfigError> {
+        Ok(Self { is_unpaired: true, ..Self::read_with(settings, TargetKind::Input)? })
+    }
+
+    fn read_with(settings: &Settings, target: TargetKind) -> Result<Self, ConfigError> {
         let patch = settings.value(&PATCH)?;
         let labels = match target {
             TargetKind::Labels => settings.value(&LABELS)?,
@@ -256,11 +291,12 @@ impl DataPlan {
                 TargetKind::Labels | TargetKind::Image => settings.option(&FOREGROUND)?,
             },
             memory_mib: settings.value(&MEMORY)?,
-            noise: if target == TargetKind::Input { settings.value(&NOISE)? } else { 0.0 },
+            noise: 0.0,
             sides: settings.value_or(&SIDES, || own_sides)?,
             train_fields: settings.value(&TRAIN_FIELDS)?,
             test_fields: settings.value(&TEST_FIELDS)?,
             target,
+            is_unpaired: false,
             classes,
             labels,
             patch,
@@ -304,23 +340,28 @@ impl DataPlan {
     }
 
     /// The manifest, if there is a data folder; `dir` takes precedence over the plan's.
-    pub(super) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
+    pub(in crate::task) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
         let Some(dir) = dir.or(self.dir.as_deref()) else { return Ok(None) };
         let folder = DataFolder { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
         Ok(folder.find(&[&self.manifest])?.pop())
     }
 
+    /// The target of an image that has no other.
+    pub(in crate::task) fn own_target(&self, input: &Arc<dyn VolumeSource>) -> VolumeTarget {
+        if self.is_unpaired { VolumeTarget::None } else { VolumeTarget::Image(input.clone()) }
+    }
+
     /// The generated cells that are used without a data folder.
-    pub(super) fn cells(&self, seed: u64) -> CellsConfig {
+    pub(in crate::task) fn cells(&self, seed: u64) -> CellsConfig {
         CellsConfig { sides: self.sides.clone(), seed }
     }
 
-    pub(super) fn open_config(&self) -> OpenConfig {
+    pub(in crate::task) fn open_config(&self) -> OpenConfig {
         OpenConfig { pages: self.pages, series: 0 }
     }
 
     /// The settings of patches; masks of objects have any labels.
-    pub(super) fn patch_config(&self) -> PatchConfig {
+    pub(in crate::task) fn patch_config(&self) -> PatchConfig {
         let config = PatchConfig::new(&self.patch, self.patches)
             .with_scales(self.scale.into(), self.scale_target.into())
             .with_memory_bytes(self.memory_mib << 20);

@@ -1,12 +1,15 @@
 //! What the task needs of a network, and the networks that have it.
 
+use std::path::Path;
+
 use burn::module::Module;
 use burn::tensor::Tensor;
-use updraft_models::{DualAutoencoder, UNet2d, UNet3d, UNetFlow};
+use updraft_models::{DenseTransformer, DualAutoencoder, UNet2d, UNet3d, UNetFlow};
 use updraft_quant::Graph;
-use updraft_trainer::SegmentValues;
+use updraft_trainer::{SegmentValues, load_part};
 
 use crate::error::RunError;
+use crate::task::pretrained::ENCODER;
 
 /// A network that converts images, where `D` is 4, or volumes, where it is 5.
 pub(super) trait ImageNetwork<const D: usize>:
@@ -26,6 +29,13 @@ pub(super) trait ImageNetwork<const D: usize>:
 
     /// The output, then those of coarser levels, at the same sides.
     fn convert_deep(&self, images: Tensor<D>) -> Vec<Tensor<D>>;
+
+    /// The same network with the encoder of a checkpoint of `masked-images`; the plan refuses
+    /// networks that have none.
+    fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
+        let _ = checkpoint;
+        Err(RunError::model(format!("a network of the kind `{}` has no encoder", Self::KIND)))
+    }
 
     /// The number of segments.
     fn segment_count(&self) -> usize;
@@ -135,3 +145,50 @@ impl ImageNetwork<4> for DualAutoencoder {
         Self::multiply_adds(self, [sides[0], sides[1]])
     }
 }
+
+macro_rules! dense_transformer {
+    ($rank:literal) => {
+        impl ImageNetwork<$rank> for DenseTransformer {
+            const KIND: &'static str = "vision-transformer";
+            const CAN_BE_CUT: Result<(), &'static str> = Ok(());
+
+            type Flow = Tensor<3>;
+
+            fn convert(&self, images: Tensor<$rank>) -> Tensor<$rank> {
+                self.forward(images)
+            }
+
+            fn convert_deep(&self, images: Tensor<$rank>) -> Vec<Tensor<$rank>> {
+                vec![self.forward(images)]
+            }
+
+            fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
+                let encoder = load_part(checkpoint, ENCODER, self.encoder().clone())?;
+                Ok(self.with_encoder(encoder))
+            }
+
+            fn segment_count(&self) -> usize {
+                self.segments()
+            }
+
+            fn enter(&self, images: Tensor<$rank>) -> Tensor<3> {
+                Self::enter(self, images)
+            }
+
+            fn run_segment(&self, index: usize, flow: Tensor<3>) -> Tensor<3> {
+                self.forward_segment(index, flow)
+            }
+
+            fn leave(&self, flow: Tensor<3>) -> Tensor<$rank> {
+                self.forward_head(flow)
+            }
+
+            fn multiply_adds(&self, _: &[usize]) -> u64 {
+                Self::multiply_adds(self)
+            }
+        }
+    };
+}
+
+dense_transformer!(4);
+dense_transformer!(5);

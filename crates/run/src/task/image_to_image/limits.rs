@@ -4,6 +4,7 @@ use updraft_models::{CoreLayer, DualAutoencoderConfigError, UNetConfigError, UNe
 
 use super::model::ModelPlan;
 use crate::config::{ConfigError, Settings};
+use crate::task::pretrained::NO_INT8;
 
 impl ModelPlan {
     /// The key that decides whether the network has batch norms, if another value gives it some.
@@ -11,13 +12,14 @@ impl ModelPlan {
         match self {
             Self::UNet(_) => Some("model.normalization"),
             Self::Dual { .. } => None,
+            Self::Transformer { .. } => Some("model.kind"),
         }
     }
 
     /// The key that decides whether the network is cut into segments, if another value allows it.
     pub(super) const fn segments_key(&self) -> Option<&'static str> {
         match self {
-            Self::UNet(_) => None,
+            Self::UNet(_) | Self::Transformer { .. } => None,
             Self::Dual { .. } => Some("model.kind"),
         }
     }
@@ -33,6 +35,7 @@ impl ModelPlan {
                 "int8 has no transposed convolutions whose windows overlap, and the decoder of a \
                  `dual-autoencoder` consists of them",
             ),
+            Self::Transformer { .. } => Some(NO_INT8),
             Self::UNet(_) if axes == 3 => {
                 Some("int8 has no 3D convolutions, and `data.patch` has three sides")
             }

@@ -1,18 +1,18 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
-mod augment;
-mod comparison;
+pub(in crate::task) mod augment;
+pub(in crate::task) mod comparison;
 mod convert;
-mod data;
-mod data_plan;
+pub(in crate::task) mod data;
+pub(in crate::task) mod data_plan;
 mod image_network;
 mod limits;
 mod model;
 mod network;
-mod objective;
+pub(in crate::task) mod objective;
 mod pictures;
 mod predict;
-mod prediction_files;
+pub(in crate::task) mod prediction_files;
 mod quantizable;
 mod score;
 mod target;
@@ -34,6 +34,7 @@ use self::predict::ImageConverter;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
+use super::pretrained::refuse_other_window;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -209,6 +210,9 @@ impl Predictor for ImagePlan {
 
     fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
         prediction_files::check(request)?;
+        if self.model.has_fixed_window() {
+            refuse_other_window(request, &self.data.patch)?;
+        }
         let is_mask = matches!(self.objective, Objective::Masks { .. });
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \

@@ -1,12 +1,14 @@
 //! The keys of `model`, and the networks that convert images.
 
+use std::path::{Path, PathBuf};
+
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_kan::Penalty;
 use updraft_kan::slices::MAX_DEGREE;
 use updraft_models::{
-    CoreLayer, Downsampling, DualAutoencoderConfig, LatentAttention, UNetBlock, UNetConfig,
-    UNetNormalization, Upsampling,
+    CoreLayer, DenseTransformerConfig, Downsampling, DualAutoencoderConfig, EncoderConfig,
+    LatentAttention, Positions, UNetBlock, UNetConfig, UNetNormalization, Upsampling,
 };
 
 use super::data::Shape;
@@ -16,11 +18,12 @@ use super::network::{Initializer, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::penalty::penalty_key;
+use crate::task::pretrained::refuse_encoder;
 
 const KIND: Key<ModelKind> =
     Key::new(
     "model.kind",
-    "`unet`, an encoder and a decoder, or `dual-autoencoder`, with splines and attention; images only",
+    "`unet`, an encoder and a decoder; `dual-autoencoder`, with splines and attention, images only; or `vision-transformer`, attention between patches",
 )
 .default(r#""unet""#);
 const FILTERS: Key<Vec<usize>> = Key::new(
@@ -103,6 +106,27 @@ const DROPOUT: Key<f64> = Key::new(
     "dual-autoencoder only: probability of core inputs and of the latent",
 )
 .default("0.0");
+const PATCH: Key<Vec<usize>> = Key::new(
+    "model.patch",
+    "vision-transformer only: the sides of a patch that is one token, as many as `data.patch` has",
+)
+.depends("8 × 8, or 4 × 8 × 8 for volumes");
+const EMBEDDING: Key<usize> =
+    Key::new("model.embedding", "vision-transformer only: features of a token").default("128");
+const LAYERS: Key<usize> =
+    Key::new("model.layers", "vision-transformer only: the number of blocks").default("4");
+const HEADS: Key<usize> =
+    Key::new("model.heads", "vision-transformer only: heads of each attention").default("4");
+const POSITIONS: Key<Positions> = Key::new(
+    "model.positions",
+    "vision-transformer only: `sine-cosine`, sines and cosines of the coordinates, or `learned` parameters",
+)
+.default(r#""sine-cosine""#);
+const ENCODER: Key<PathBuf> = Key::new(
+    "model.encoder",
+    "vision-transformer only: a run of `masked-images` with crops of these sides, or one of its checkpoints, with whose encoder training begins",
+)
+.check("a path", |path| !path.as_os_str().is_empty());
 const PENALTY: Key<Penalty> = penalty_key(
     "dual-autoencoder only: a number for its splines, added to the loss and reported as `loss-penalty`",
 )
@@ -133,6 +157,12 @@ pub(super) const KEYS: Keys = &[
     &CONV_BIAS,
     &DROPOUT,
     &PENALTY,
+    &PATCH,
+    &EMBEDDING,
+    &LAYERS,
+    &HEADS,
+    &POSITIONS,
+    &ENCODER,
 ];
 
 /// The values of `model.kind`.
@@ -141,6 +171,7 @@ pub(super) const KEYS: Keys = &[
 enum ModelKind {
     Unet,
     DualAutoencoder,
+    VisionTransformer,
 }
 
 /// The values of `model.normalization`.
@@ -156,7 +187,15 @@ enum NormalizationKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
     UNet(UNetConfig),
-    Dual { config: DualAutoencoderConfig, penalty: Option<Penalty> },
+    Dual {
+        config: DualAutoencoderConfig,
+        penalty: Option<Penalty>,
+    },
+    /// With the run or the checkpoint whose encoder it begins with.
+    Transformer {
+        config: DenseTransformerConfig,
+        encoder: Option<PathBuf>,
+    },
 }
 
 impl ModelPlan {
@@ -182,6 +221,8 @@ impl ModelPlan {
                 Self::UNet(config)
             }
             ModelKind::DualAutoencoder => Self::read_dual(settings, data)?,
+            // Its own check of `data.patch` names the axis.
+            ModelKind::VisionTransformer => return Self::read_transformer(settings, data),
         };
         let stride = plan.stride();
         if data.patch.iter().any(|side| !side.is_multiple_of(stride)) {
@@ -191,13 +232,38 @@ impl ModelPlan {
                 Self::UNet(config) => {
                     format!("as `model.filters` has {} levels", config.filters.len())
                 }
-                Self::Dual { .. } => "as `model.kind` is `dual-autoencoder`".to_owned(),
+                _ => "as `model.kind` is `dual-autoencoder`".to_owned(),
             };
             let expected =
                 format!("sides that are multiples of {stride}, {halved}, such as {better:?}");
             return Err(settings.refuse("data.patch", format!("{:?}", data.patch), expected));
         }
         Ok(plan)
+    }
+
+    fn read_transformer(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+        let own_patch = || if data.patch.len() == 2 { vec![8, 8] } else { vec![4, 8, 8] };
+        let patch = settings.value_or(&PATCH, own_patch)?;
+        let (embedding, layers) = (settings.value(&EMBEDDING)?, settings.value(&LAYERS)?);
+        let encoder = EncoderConfig::new(1, &data.patch, &patch)
+            .with_blocks(embedding, layers, settings.value(&HEADS)?)
+            .with_positions(settings.value(&POSITIONS)?);
+        encoder.validate().map_err(|error| refuse_encoder(settings, &encoder, &error))?;
+        let config = DenseTransformerConfig::new(1, encoder);
+        Ok(Self::Transformer { config, encoder: settings.option(&ENCODER)? })
+    }
+
+    /// The run or the checkpoint whose encoder a new network begins with.
+    pub(super) fn encoder(&self) -> Option<&Path> {
+        match self {
+            Self::Transformer { encoder, .. } => encoder.as_deref(),
+            Self::UNet(_) | Self::Dual { .. } => None,
+        }
+    }
+
+    /// Whether the network takes windows of the training's sides only.
+    pub(super) const fn has_fixed_window(&self) -> bool {
+        matches!(self, Self::Transformer { .. })
     }
 
     fn read_dual(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
@@ -227,7 +293,7 @@ impl ModelPlan {
     /// The penalty that is added to the loss.
     pub(super) const fn penalty(&self) -> Option<Penalty> {
         match self {
-            Self::UNet(_) => None,
+            Self::UNet(_) | Self::Transformer { .. } => None,
             Self::Dual { penalty, .. } => *penalty,
         }
     }
@@ -250,6 +316,8 @@ impl ModelPlan {
         match self {
             Self::UNet(config) => config.stride(),
             Self::Dual { .. } => 8,
+            // Windows have the sides of the training.
+            Self::Transformer { .. } => 1,
         }
     }
 
@@ -257,7 +325,7 @@ impl ModelPlan {
     pub(super) const fn is_deep(&self) -> bool {
         match self {
             Self::UNet(config) => config.deep_supervision > 0,
-            Self::Dual { .. } => false,
+            Self::Dual { .. } | Self::Transformer { .. } => false,
         }
     }
 
@@ -276,6 +344,15 @@ impl ModelPlan {
             Self::Dual { config, .. } => {
                 let config = config.clone().with_channels(shape.inputs);
                 Box::new(Initializer::<4, _>(move |device: &Device| config.init(device)))
+            }
+            Self::Transformer { config, .. } => {
+                let mut config = config.clone();
+                (config.encoder.channels, config.out_channels) = (shape.inputs, shape.outputs);
+                if axes == 2 {
+                    Box::new(Initializer::<4, _>(move |device: &Device| config.init(device)))
+                } else {
+                    Box::new(Initializer::<5, _>(move |device: &Device| config.init(device)))
+                }
             }
         }
     }

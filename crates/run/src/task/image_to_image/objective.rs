@@ -24,12 +24,12 @@ const ACTIVATION: Key<MaskActivation> = Key::new(
 .decided_by(&["data.target"]);
 
 /// The keys of loss and activation.
-pub(super) const KEYS: Keys = &[&LOSS, &ACTIVATION];
+pub(in crate::task) const KEYS: Keys = &[&LOSS, &ACTIVATION];
 
 /// A loss, by its name in a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum ImageLoss {
+pub(in crate::task) enum ImageLoss {
     DiceCrossEntropy,
     Dice,
     CrossEntropy,
@@ -65,7 +65,7 @@ impl ImageLoss {
     }
 
     /// The loss of a mask, `[1]`, of logits `[batch, channels, positions]`.
-    pub(super) fn of_mask(
+    pub(in crate::task) fn of_mask(
         self,
         logits: Tensor<3>,
         labels: Tensor<2, Int>,
@@ -80,7 +80,7 @@ impl ImageLoss {
     }
 
     /// The loss of an image or a volume, `[1]`.
-    pub(super) fn of_image<const D: usize>(
+    pub(in crate::task) fn of_image<const D: usize>(
         self,
         predictions: Tensor<D>,
         targets: Tensor<D>,
@@ -97,7 +97,7 @@ impl ImageLoss {
 
 /// The target of a prediction, and the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Objective {
+pub(in crate::task) enum Objective {
     /// The class of every position.
     Masks { classes: usize, activation: MaskActivation, loss: ImageLoss },
     /// Values of every position.
@@ -105,7 +105,7 @@ pub(super) enum Objective {
 }
 
 impl Objective {
-    pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+    pub(in crate::task) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
         let is_of_labels = data.target == TargetKind::Labels;
         let standard = || match is_of_labels {
             true => ImageLoss::DiceCrossEntropy,
@@ -130,7 +130,7 @@ impl Objective {
     }
 
     /// The number of output channels, for targets with this many channels.
-    pub(super) const fn outputs(&self, channels: usize) -> usize {
+    pub(in crate::task) const fn outputs(&self, channels: usize) -> usize {
         match *self {
             Self::Masks { activation: MaskActivation::Sigmoid, .. } => 1,
             Self::Masks { classes, .. } => classes,

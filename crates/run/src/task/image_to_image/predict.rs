@@ -156,7 +156,10 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
         }
         let metrics = match &request.truth {
             None => Vec::new(),
-            Some(truth) => compare(&request.output, truth, &self.own, &self.device)?,
+            Some(truth) => {
+                let own = (&self.own.data, &self.own.objective);
+                compare(&request.output, truth, own, &self.device)?
+            }
         };
         Ok(WrittenPrediction {
             sides: written.spec.raster.sides(),

@@ -11,7 +11,7 @@ use crate::task::FilePrediction;
 const MOST_VOXELS: usize = 1 << 26;
 
 /// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
-pub(super) fn check(request: &FilePrediction) -> Result<(), RunError> {
+pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
     let mut others: Vec<(&str, PathBuf)> = vec![("the input", resolved(&request.input))];
     others.extend(request.truth.as_deref().map(|truth| ("the ground truth", resolved(truth))));
     let mut written: Vec<(&str, &Path)> = vec![("the output", &request.output)];

@@ -16,6 +16,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
+use crate::task::pretrained::checkpoint_of;
 use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
@@ -37,6 +38,13 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
 
     fn init(&self, device: &Device) -> N {
         (self.init)(device)
+    }
+
+    fn prepare(&self, _: &Plan, model: N) -> Result<N, RunError> {
+        match self.plan.model.encoder() {
+            Some(encoder) => model.with_encoder_of(&checkpoint_of(encoder)?),
+            None => Ok(model),
+        }
     }
 
     fn streams(

@@ -1,0 +1,30 @@
+//! Linear layers with the initialization of transformers.
+
+use burn::module::Initializer;
+use burn::nn::{LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::{Device, Tensor};
+
+use super::layer_norm::EPSILON;
+
+/// A linear layer with Xavier-uniform weights and a bias of 0.
+///
+/// # Source
+/// He et al. 2022, arXiv:2111.06377, appendix A.1.
+pub(super) fn linear([input, output]: [usize; 2], device: &Device) -> Linear {
+    let weights = Initializer::XavierUniform { gain: 1.0 };
+    Linear {
+        weight: weights.init_with([input, output], Some(input), Some(output), device),
+        bias: Some(Initializer::Zeros.init([output], device)),
+    }
+}
+
+/// `x·weight + bias` by the layer.
+pub(super) fn apply(layer: &Linear, x: Tensor<3>) -> Tensor<3> {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    updraft_transformer::linear(x, layer.weight.val(), bias)
+}
+
+/// A layer normalization that starts as the identity of normalized features.
+pub(super) fn norm(features: usize, device: &Device) -> LayerNorm {
+    LayerNormConfig::new(features).with_epsilon(EPSILON).init(device)
+}

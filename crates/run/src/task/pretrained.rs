@@ -1,0 +1,94 @@
+//! Vision transformers of several tasks: encoders of masked autoencoders, and what is refused.
+
+use std::path::{Path, PathBuf};
+
+use updraft_models::{EncoderConfig, TransformerConfigError};
+
+use super::TASKS;
+use super::loaded_model::FilePrediction;
+use super::masked_images::MASKED_IMAGES;
+use crate::config::{ConfigError, Settings};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+
+/// The path of the encoder in the parameters of a masked autoencoder.
+pub(super) const ENCODER: &str = "encoder";
+
+/// The reason why no vision transformer is quantized.
+pub(super) const NO_INT8: &str = "int8 has no attention, no layer normalization and no GELU";
+
+/// The checkpoint of a run of `masked-images`: its served one, or the path itself if it is a
+/// checkpoint.
+///
+/// # Errors
+/// [`RunError::NoRun`] for a path that is neither, [`RunError::Unusable`] for a run of another task.
+pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
+    if path.join("manifest.json").is_file() {
+        return Ok(path.to_owned());
+    }
+    let folder = RunFolder::open(path)?;
+    let plan = folder.plan(TASKS)?;
+    let task = plan.kind().name();
+    if task != MASKED_IMAGES {
+        let reason = format!(
+            "`model.encoder` is `{}`, a run of `{task}`; it must be one of `{MASKED_IMAGES}`",
+            path.display()
+        );
+        return Err(RunError::Unusable { reason });
+    }
+    folder.served_checkpoint(&plan)
+}
+
+/// Returns an error for windows of other sides than the training's crops.
+pub(super) fn refuse_other_window(
+    request: &FilePrediction,
+    crop: &[usize],
+) -> Result<(), RunError> {
+    match &request.window {
+        Some(window) if window != crop => {
+            let reason = format!(
+                "the window is {window:?}; the positions of the network are those of {crop:?}: \
+                 leave out --window"
+            );
+            Err(RunError::Unusable { reason })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error of an encoder of crops that cannot be built, about the key that gave the value.
+pub(super) fn refuse_encoder(
+    settings: &Settings,
+    config: &EncoderConfig,
+    error: &TransformerConfigError,
+) -> ConfigError {
+    use TransformerConfigError as Error;
+
+    let (sides, patch) = (&config.sides, &config.patch);
+    let refuse_patch =
+        |expected: String| settings.refuse("model.patch", format!("{patch:?}"), expected);
+    match error {
+        Error::Axes { sides: count, .. } => {
+            refuse_patch(format!("{count} sides, as `data.patch` is {sides:?}"))
+        }
+        Error::Tiling { .. } => {
+            let expected = format!("sides that tokens of `model.patch`, {patch:?}, tile: {error}");
+            settings.refuse("data.patch", format!("{sides:?}"), expected)
+        }
+        Error::Heads { name, heads, embedding } => {
+            let (key, of) = (format!("model.{name}"), name.replace("heads", "embedding"));
+            let expected = format!("a divisor of `model.{of}`, which is {embedding}");
+            settings.refuse(&key, heads, expected)
+        }
+        Error::Number { name: "patches", value, most, .. } => refuse_patch(format!(
+            "sides that give at most {most} tokens of `data.patch`; they give {value}"
+        )),
+        Error::Number { name: "patch", least, most, .. } => {
+            refuse_patch(format!("sides of {least} to {most}"))
+        }
+        Error::Number { name, value, least, most } => {
+            settings.refuse(&format!("model.{name}"), value, format!("{least} to {most}"))
+        }
+        other => settings.refuse_given("model", &format!("a network that can be built: {other}")),
+    }
+}
