@@ -49,6 +49,7 @@ impl Saved {
             state: &state,
             average: Some(&model),
             served: None,
+            slow: None,
         };
         let checkpoint = save_checkpoint(&folder, &snapshot).expect("saved");
         Self { folder, checkpoint, model }
