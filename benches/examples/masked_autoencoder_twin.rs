@@ -1,5 +1,6 @@
 //! Trains a masked autoencoder, and writes its initial weights, batches, masks and losses for
-//! `peers/masked_autoencoder.py`, which trains the same network in PyTorch.
+//! `peers/masked_autoencoder.py`, which trains the same network in PyTorch; both print the median
+//! time of a step.
 //!
 //! ```text
 //! cargo run --release -p updraft-bench --example masked_autoencoder_twin -- OUT [IMAGES.tif …]
@@ -12,6 +13,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use burn::module::{Module, ModuleVisitor, Param};
@@ -36,6 +38,7 @@ const RATE: (f64, usize) = (1e-3, 50);
 const SEED: u64 = 1;
 
 fn main() -> Result<()> {
+    updraft_simd::start_pool()?;
     let mut arguments = std::env::args().skip(1);
     let out = PathBuf::from(arguments.next().context("expected a folder for the files")?);
     let images: Vec<String> = arguments.collect();
@@ -91,7 +94,9 @@ fn train(out: &Path, kind: DecoderKind, crops: &[Vec<f32>], device: &Device) -> 
     let optimizer = OptimizerConfig::Adamw { weight_decay: 0.05, betas: [0.9, 0.95] };
     let mut optimizer = optimizer.init();
     let (mut losses, mut orders) = (Vec::new(), Vec::new());
+    let mut times = Vec::new();
     for (step, values) in crops.iter().enumerate() {
+        let begun = Instant::now();
         let of_batch: Vec<Vec<usize>> = (0..BATCH)
             .map(|at| random_order((step * BATCH + at) as u64, config.encoder.patches()))
             .collect();
@@ -105,10 +110,13 @@ fn train(out: &Path, kind: DecoderKind, crops: &[Vec<f32>], device: &Device) -> 
         let rate = RATE.0 * ((step + 1) as f64 / RATE.1 as f64).min(1.0);
         net = optimizer.step(rate, net, gradients);
         losses.push(loss.into_scalar::<f32>());
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
         if (step + 1).is_multiple_of(50) {
             println!("{kind:?}: step {}, loss {:.4}", step + 1, losses[step]);
         }
     }
+    times.sort_by(f64::total_cmp);
+    println!("{kind:?}: median step {:.1} ms", times[times.len() / 2]);
     let tokens = config.encoder.patches();
     write(&out.join("images.npy"), &[crops.len(), BATCH, channels, SIDE, SIDE], &crops.concat())?;
     write(&out.join("orders.npy"), &[crops.len(), BATCH, tokens], &orders)?;

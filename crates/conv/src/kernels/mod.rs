@@ -10,7 +10,6 @@ mod image;
 #[cfg(feature = "flex")]
 mod join;
 mod norm;
-#[cfg(any(test, feature = "flex"))]
 mod packing;
 mod plan;
 mod pool;
