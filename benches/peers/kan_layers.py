@@ -16,7 +16,7 @@ DEGREE = 3
 
 def prepare(problem, strategy, _folder, threads):
     torch.set_num_threads(threads)
-    about = f"PyTorch {torch.__version__}, {threads} threads"
+    about = f"PyTorch {torch.__version__}, {worker.place(threads)}"
     if strategy == "pykan":
         about = f"pykan {importlib.metadata.version('pykan')}, {about}"
     layer, leaves, given = LAYERS[strategy](problem)
@@ -25,11 +25,11 @@ def prepare(problem, strategy, _folder, threads):
 
 
 def load(name, shape, scale=1.0):
-    return torch.from_numpy(formula.tensor(name, shape, scale))
+    return torch.from_numpy(formula.tensor(name, shape, scale)).to(worker.device())
 
 
 def numbers(value):
-    return value.detach().contiguous().double().numpy().ravel()
+    return value.detach().contiguous().double().cpu().numpy().ravel()
 
 
 def passes(problem, layer, leaves, given):
@@ -65,7 +65,7 @@ def passes(problem, layer, leaves, given):
 def knots(problem):
     intervals = problem["intervals"]
     places = torch.arange(-DEGREE, intervals + DEGREE + 1, dtype=torch.float64)
-    return (places * (2.0 / intervals) - 1.0).float()
+    return (places * (2.0 / intervals) - 1.0).float().to(worker.device())
 
 
 def same(gradient):
@@ -118,6 +118,24 @@ def compiled(problem):
     return torch.compile(layer), leaves, given
 
 
+def tf32(problem):
+    """The compiled layer with products in TF32."""
+    torch.set_float32_matmul_precision("high")
+    return compiled(problem)
+
+
+def bf16(problem):
+    """The compiled layer with products in bf16, as mixed precision computes them: bases and leaves
+    are f32."""
+    layer, leaves, given = expansion(problem)
+
+    def mixed(*values):
+        with torch.autocast(worker.device(), dtype=torch.bfloat16):
+            return layer(*values).float()
+
+    return torch.compile(mixed), leaves, given
+
+
 def reproduce_efficient_kan():
     """Refuses to stand for efficient-kan without giving the outputs that it has stored: of a layer
     without factors, and of a network of cubic ones with them."""
@@ -167,7 +185,7 @@ def gaussians(problem):
     """fast-kan's layer: Gaussians over normalized inputs, as many as there would be splines."""
     batch, inputs = problem["batch"], problem["inputs"]
     count = problem["intervals"] + DEGREE
-    centers = torch.linspace(-1.0, 1.0, count)
+    centers = torch.linspace(-1.0, 1.0, count, device=worker.device())
     width = 2.0 / (count - 1)
     spline, base, _ = parameters(problem)
     leaves = {
@@ -219,6 +237,8 @@ def pykan(problem):
 LAYERS = {
     "pytorch": expansion,
     "pytorch-compiled": compiled,
+    "pytorch-compiled-tf32": tf32,
+    "pytorch-compiled-bf16": bf16,
     "pytorch-gaussians": gaussians,
     "pytorch-linear": linear,
     "pykan": pykan,

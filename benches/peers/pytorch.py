@@ -19,16 +19,16 @@ def prepare(problem, strategy, folder, threads):
     if problem["kind"] == "photos":
         layout = (strategy.endswith("-pillow"), threads)
     once, outputs = KINDS[problem["kind"]](problem, layout, folder)
-    return once, outputs, f"PyTorch {torch.__version__}, {threads} threads"
+    return once, outputs, f"PyTorch {torch.__version__}, {worker.place(threads)}"
 
 
 def load(name, shape, scale=1.0, layout=torch.contiguous_format):
-    value = torch.from_numpy(formula.tensor(name, shape, scale))
+    value = torch.from_numpy(formula.tensor(name, shape, scale)).to(worker.device())
     return value.contiguous(memory_format=layout) if value.dim() == 4 else value
 
 
 def numbers(value):
-    return value.detach().contiguous().double().numpy().ravel()
+    return value.detach().contiguous().double().cpu().numpy().ravel()
 
 
 def matmul(problem, _layout, _folder):
@@ -39,7 +39,7 @@ def matmul(problem, _layout, _folder):
         values = formula.tensor(name, shape, 127.0)
         # Rust rounds halves away from zero.
         rounded = np.trunc(values + np.copysign(np.float32(0.5), values)) / np.float32(128.0)
-        return torch.from_numpy(rounded).to(dtype)
+        return torch.from_numpy(rounded).to(worker.device(), dtype)
 
     a, b = coarse("a", (rows, inner)), coarse("b", (inner, columns))
 
@@ -129,7 +129,7 @@ def batch_norm(problem, layout, _folder):
 
 def train_step(problem, layout, _folder):
     network, batch = problem["network"], problem["batch"]
-    model = dual_pathway.by_formula(network).to(memory_format=layout)
+    model = dual_pathway.by_formula(network).to(worker.device(), memory_format=layout)
     model.train()
     images = load("images", (batch, 3, network["side"], network["side"]), 1.7, layout)
     labels = torch.arange(batch) * 7 % network["classes"]

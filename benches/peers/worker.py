@@ -10,6 +10,30 @@ import time
 import numpy as np
 
 
+def on_gpu():
+    """Whether the runner asks for PyTorch's GPU, and PyTorch has one; without one a run on an
+    emulated device compares with the processor."""
+    if not os.environ.get("UPDRAFT_BENCH_GPU"):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def device():
+    """PyTorch's name of the device that peers compute on."""
+    return "cuda" if on_gpu() else "cpu"
+
+
+def place(threads):
+    """The device that peers compute on, for people."""
+    if not on_gpu():
+        return f"{threads} threads"
+    import torch
+
+    return f"CUDA {torch.version.cuda}, {torch.cuda.get_device_name()}"
+
+
 def serve(prepare):
     """Answers until the runner closes the pipe.
 
@@ -26,11 +50,11 @@ def serve(prepare):
         try:
             if request["ask"] == "prepare":
                 folder = request["folder"]
-                base = resident_bytes()
+                base = held_bytes()
                 once, outputs, about = prepare(
                     request["problem"], request["strategy"], folder, request["threads"]
                 )
-                running = (once, outputs)
+                running = (finished(once), outputs)
                 answer = {"answer": "prepared", "about": about}
             elif request["ask"] == "prove":
                 results = running[1]()
@@ -69,10 +93,37 @@ def resident_bytes():
         return None
 
 
+def held_bytes():
+    """What this process holds now, of the GPU's memory where that computes."""
+    if not on_gpu():
+        return resident_bytes()
+    import torch
+
+    return torch.cuda.memory_reserved()
+
+
+def finished(once):
+    """`once`, which on a GPU returns before its work is done, with a wait for it."""
+    if not on_gpu():
+        return once
+    import torch
+
+    def waited():
+        once()
+        torch.cuda.synchronize()
+
+    return waited
+
+
 def repeat(once, times):
     wall, cpu = time.monotonic_ns(), processor_ns()
     for _ in range(times):
         once()
     wall, cpu = time.monotonic_ns() - wall, processor_ns() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if on_gpu():
+        import torch
+
+        peak = torch.cuda.max_memory_reserved()
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"answer": "repeated", "wall_ns": wall, "cpu_ns": cpu, "peak_bytes": peak}

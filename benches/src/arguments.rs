@@ -56,6 +56,16 @@ pub(crate) struct RunArguments {
     /// Minimum duration of a sample in milliseconds
     #[arg(long, value_name = "MS", default_value = "50")]
     pub(crate) sample_ms: u16,
+    /// Time on this GPU backend instead of the processor, with the peers on PyTorch's GPU; the build
+    /// has to contain it
+    #[arg(long, value_name = "BACKEND")]
+    pub(crate) device: Option<String>,
+    /// A Python with the peers' packages [default: an environment that is created at the first use]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) python: Option<PathBuf>,
+    /// Folder that the run is saved in [default: one in benches/runs]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_to: Option<PathBuf>,
     /// Another build of this program to compare with; created by `--compare` of `cargo xtask`
     #[arg(long, value_name = "NAME=PROGRAM", value_parser = variant, hide = true)]
     pub(crate) variant: Vec<(String, PathBuf)>,

@@ -79,13 +79,15 @@ const NORMS: [(usize, usize, usize, &str); 4] = [
 ];
 
 /// Batch, inputs, outputs and intervals of a KAN layer.
-const KAN_LAYERS: [([usize; 4], &str); 6] = [
+const KAN_LAYERS: [([usize; 4], &str); 8] = [
     ([1, 784, 64, 5], "one sample through the first layer of a digit classifier"),
     ([256, 784, 64, 5], "the first layer of a digit classifier"),
     ([256, 64, 10, 5], "the last layer of a digit classifier"),
     ([64, 256, 256, 5], "a square layer, few samples"),
     ([1024, 512, 512, 5], "a wide layer"),
     ([1024, 512, 512, 20], "a wide layer over a fine grid"),
+    ([8192, 512, 512, 5], "a wide layer, a batch for GPUs"),
+    ([8192, 512, 512, 20], "the same over a fine grid"),
 ];
 
 /// Batch, channels, side and intervals of a convolution of splines, 3 × 3.

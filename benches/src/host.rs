@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+use crate::gpu;
 use crate::problem::{Outputs, Problem};
 use crate::protocol::{Answer, Request};
 use crate::strategy::{Host, Strategy};
@@ -26,6 +27,8 @@ pub(crate) struct Programs {
     pub(crate) scripts: PathBuf,
     /// Threads that a worker may use.
     pub(crate) threads: usize,
+    /// Whether peers compute on a GPU.
+    pub(crate) is_on_gpu: bool,
 }
 
 /// A worker with a problem ready.
@@ -61,6 +64,9 @@ impl Worker {
         let threads = programs.threads.to_string();
         for variable in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             command.env(variable, &threads);
+        }
+        if programs.is_on_gpu {
+            command.env(gpu::VARIABLE, "1");
         }
         let mut child = command
             .stdin(Stdio::piped())

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 use updraft_simd::{Isa, RegisterPeak};
 
+use crate::gpu::Gpu;
 use crate::kernels::cpu::dot::{self, Dot};
 
 /// The machine and the build of a measurement.
@@ -15,6 +16,9 @@ pub(crate) struct Machine {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) build: Build,
     pub(crate) peak: Peak,
+    /// The card of a run on a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gpu: Option<Gpu>,
 }
 
 /// The hardware: runs are compared only where it is the same.
@@ -59,7 +63,12 @@ pub(crate) struct Peak {
 impl Machine {
     /// Detects and measures; takes about a second.
     pub(crate) fn measure(threads: usize) -> Self {
-        Self { fingerprint: Fingerprint::read(threads), build: Build::read(), peak: peak(threads) }
+        Self {
+            fingerprint: Fingerprint::read(threads),
+            build: Build::read(),
+            peak: peak(threads),
+            gpu: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod catalog;
 mod clock;
 mod formula;
+mod gpu;
 mod host;
 mod kernels;
 mod machine;
@@ -32,6 +33,8 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command, RunArguments};
+use crate::catalog::Entry;
+use crate::gpu::Gpu;
 use crate::host::Programs;
 use crate::machine::Machine;
 use crate::measure::{Effort, Outcome, measure};
@@ -73,14 +76,22 @@ fn run(arguments: &RunArguments) -> Result<()> {
     }
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or(usable, usize::from);
-    if arguments.peers {
+    if arguments.peers && arguments.python.is_none() {
         say_aside("peers: made the first time, which takes minutes");
     }
     let folder = arguments.target.join("bench");
-    let hosts = entries.iter().flat_map(|entry| strategy::peers(&entry.problem));
+    let backend = arguments.device.as_deref().map(gpu::backend).transpose()?;
+    let peers_of = |entry: &Entry| match backend {
+        Some(_) => gpu::peers(&entry.problem),
+        None => strategy::peers(&entry.problem),
+    };
+    let hosts = entries.iter().flat_map(peers_of);
     let hosts: Vec<Host> = hosts.map(|peer| peer.host).filter(|_| arguments.peers).collect();
     let python = match hosts.iter().any(|host| matches!(host, Host::Python(_))) {
-        true => peers::python(&folder.join("peers")),
+        true => match &arguments.python {
+            Some(python) => Ok(python.clone()),
+            None => peers::python(&folder.join("peers")),
+        },
         false => Err("no peer of this run is a script".to_owned()),
     };
     let names: BTreeSet<_> = hosts.iter().filter_map(Host::package).collect();
@@ -91,8 +102,10 @@ fn run(arguments: &RunArguments) -> Result<()> {
         packages,
         scripts: peers::scripts(),
         threads,
+        is_on_gpu: backend.is_some(),
     };
-    let machine = Machine::measure(threads);
+    let mut machine = Machine::measure(threads);
+    machine.gpu = backend.map(Gpu::measure).transpose()?;
     if !arguments.json {
         say(table::machine(&machine).trim_end());
     }
@@ -102,14 +115,20 @@ fn run(arguments: &RunArguments) -> Result<()> {
     };
     let mut record = Record::new(machine, Vec::new());
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
-    let saved = arguments.save.then(|| record::new_run(&record, &runs));
+    let saved = match &arguments.save_to {
+        Some(folder) => Some(folder.clone()),
+        None => arguments.save.then(|| record::new_run(&record, &runs)),
+    };
     for entry in &entries {
-        let mut strategies = strategy::ours(&entry.problem);
+        let mut strategies = match backend {
+            Some(backend) => gpu::ours(&entry.problem, backend),
+            None => strategy::ours(&entry.problem),
+        };
         let variants = arguments.variant.iter();
         strategies
             .extend(variants.map(|(id, program)| strategy::variant(&entry.problem, id, program)));
         if arguments.peers {
-            strategies.extend(strategy::peers(&entry.problem));
+            strategies.extend(peers_of(entry));
         }
         let result = measure(entry, &strategies, &programs, effort)?;
         if !arguments.json {

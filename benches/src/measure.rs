@@ -106,18 +106,8 @@ pub(crate) fn measure(
     let task = entry.problem.task();
     let mut outcomes = Vec::new();
     let mut running = Vec::new();
-    for strategy in strategies {
-        let mut outcome = Outcome {
-            strategy: strategy.id.clone(),
-            role: strategy.role,
-            about: None,
-            failure: None,
-            proof: None,
-            timing: None,
-        };
-        let started = prove(entry, strategy, programs, &mut outcome)
-            .and_then(|()| Turn::start(entry, strategy, programs, effort));
-        match started {
+    for (mut outcome, ready) in ready(entry, strategies, programs) {
+        match ready.and_then(|worker| Turn::start(worker, effort)) {
             Ok(turn) => running.push((outcomes.len(), turn)),
             Err(error) => outcome.failure = Some(format!("{error:#}")),
         }
@@ -153,6 +143,52 @@ pub(crate) fn measure(
     })
 }
 
+/// The proved strategies, each with a process that has computed once.
+///
+/// On a GPU, where compilers take most of the time, all are proved and compiled at the same time;
+/// on the processor, one after the other.
+fn ready(
+    entry: &Entry,
+    strategies: &[Strategy],
+    programs: &Programs,
+) -> Vec<(Outcome, Result<Ready>)> {
+    let one = |strategy: &Strategy| {
+        let mut outcome = Outcome {
+            strategy: strategy.id.clone(),
+            role: strategy.role,
+            about: None,
+            failure: None,
+            proof: None,
+            timing: None,
+        };
+        let ready = prove(entry, strategy, programs, &mut outcome)
+            .and_then(|()| Ready::start(entry, strategy, programs));
+        (outcome, ready)
+    };
+    if !programs.is_on_gpu {
+        return strategies.iter().map(one).collect();
+    }
+    std::thread::scope(|scope| {
+        let all: Vec<_> =
+            strategies.iter().map(|strategy| scope.spawn(move || one(strategy))).collect();
+        all.into_iter().map(|one| one.join().expect("no strategy panics here")).collect()
+    })
+}
+
+/// A process with the problem, after its first repetition.
+struct Ready {
+    worker: Worker,
+    first_ns: f64,
+}
+
+impl Ready {
+    fn start(entry: &Entry, strategy: &Strategy, programs: &Programs) -> Result<Self> {
+        let mut worker = Worker::start(programs, strategy, &entry.problem)?;
+        let first_ns = worker.repeat(1)?.wall_ns as f64;
+        Ok(Self { worker, first_ns })
+    }
+}
+
 fn prove(
     entry: &Entry,
     strategy: &Strategy,
@@ -181,15 +217,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Starts a separate process, times the first repetition and finds the repetitions per sample.
-    fn start(
-        entry: &Entry,
-        strategy: &Strategy,
-        programs: &Programs,
-        effort: Effort,
-    ) -> Result<Self> {
-        let mut worker = Worker::start(programs, strategy, &entry.problem)?;
-        let first = worker.repeat(1)?;
+    /// Finds the repetitions per sample.
+    fn start(Ready { mut worker, first_ns }: Ready, effort: Effort) -> Result<Self> {
         let mut repetitions = 1;
         let warms_up;
         loop {
@@ -206,7 +235,7 @@ impl Turn {
         }
         let timing = Timing {
             repetitions,
-            first_ns: first.wall_ns as f64,
+            first_ns,
             wall_ns: Vec::new(),
             cpu_ns: Vec::new(),
             peak_bytes: None,

@@ -83,7 +83,9 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
 
 /// A folder for a run that is not there yet: `folder/<date>-<machine>`.
 pub(crate) fn new_run(record: &Record, folder: &Path) -> PathBuf {
-    let name = format!("{}-{}", date(record.taken_unix_s), slug(&record.machine.fingerprint.cpu));
+    let Machine { fingerprint, gpu, .. } = &record.machine;
+    let machine = gpu.as_ref().map_or(&fingerprint.cpu, |gpu| &gpu.card.name);
+    let name = format!("{}-{}", date(record.taken_unix_s), slug(machine));
     let later = (2..).map(|again| folder.join(format!("{name}-{again}")));
     let mut free = std::iter::once(folder.join(&name)).chain(later).filter(|run| !run.exists());
     free.next().expect("there is always a larger number")
@@ -106,7 +108,11 @@ pub(crate) struct Change {
 /// # Errors
 /// If they were measured on different machines, or have no common entries.
 pub(crate) fn compare(before: &Record, after: &Record) -> Result<Vec<Change>> {
-    let (a, b) = (&before.machine.fingerprint, &after.machine.fingerprint);
+    let of = |record: &Record| {
+        let card = record.machine.gpu.as_ref().map(|gpu| gpu.card.clone());
+        (record.machine.fingerprint.clone(), card)
+    };
+    let (a, b) = (&of(before), &of(after));
     if a != b {
         let (a, b) = (serde_json::to_string(a)?, serde_json::to_string(b)?);
         bail!("the runs come from different machines and cannot be compared:\n  {a}\n  {b}");
@@ -117,7 +123,7 @@ pub(crate) fn compare(before: &Record, after: &Record) -> Result<Vec<Change>> {
         for outcome in &entry.outcomes {
             let same = old.outcomes.iter().find(|old| old.strategy == outcome.strategy);
             let summary = |timing: &Option<crate::measure::Timing>| {
-                timing.as_ref().and_then(|timing| timing.summary(a.threads))
+                timing.as_ref().and_then(|timing| timing.summary(a.0.threads))
             };
             let (Some(old), Some(new)) =
                 (same.and_then(|old| summary(&old.timing)), summary(&outcome.timing))

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::slices::Isa;
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 
+use crate::gpu;
 use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
 use crate::problem::{Pass, Problem};
@@ -196,11 +197,14 @@ fn is_ours_on_tensors(problem: &Problem) -> bool {
 fn sets(problem: &Problem) -> Vec<&'static str> {
     let there = |isas: &'static [Isa]| isas.iter().rev().filter(|isa| isa.is_available());
     match problem {
-        Problem::Conv2d(_)
-        | Problem::Conv3d(_)
-        | Problem::BatchNorm(_)
-        | Problem::KanLayer(_)
-        | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
+        Problem::Conv2d(_) | Problem::Conv3d(_) | Problem::BatchNorm(_) | Problem::KanConv(_) => {
+            there(&Isa::BASES).map(|isa| isa.name()).collect()
+        }
+        // A batch for GPUs takes the portable kernels a minute.
+        Problem::KanLayer(layer) => there(&Isa::BASES)
+            .filter(|isa| layer.batch <= 1024 || **isa != Isa::Portable)
+            .map(|isa| isa.name())
+            .collect(),
         Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
         // A batch of images takes the portable kernels seconds; all other sets are compared with
         // them.
@@ -277,6 +281,9 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
 pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let (device, kernels) = match id.strip_prefix("updraft") {
         Some("") => ("flex", Kernels::Ours),
+        Some(rest) if let Some((backend, form)) = gpu::parsed(rest) => {
+            (backend.name(), form.map_or(Kernels::Ours, Kernels::Forced))
+        }
         Some(rest) => {
             let names = Isa::ALL.map(Isa::name).into_iter();
             let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT, RECOMPUTE]);
@@ -289,10 +296,14 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let selection = select(&spec, &probe())?;
     let device = open_device(&selection)?;
     let detected = Isa::detect();
+    let flex = DeviceSpec::Exact { backend: Backend::Flex, index: None };
     let about = match kernels {
         Kernels::Burn => {
             let applied = updraft_device::applied(&device);
             format!("burn {}, {}", crate::machine::burn_version(), applied.device)
+        }
+        Kernels::Ours | Kernels::Forced(_) if spec != flex => {
+            format!("our kernels for GPUs, {}", updraft_device::applied(&device).device)
         }
         Kernels::Ours => {
             format!("what we pick: {}, in eight bits {}", detected.base(), detected.dot())

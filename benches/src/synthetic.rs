@@ -27,6 +27,7 @@ pub(crate) fn run(cpu: &str, strategies: &[(&str, Role, Option<f64>)]) -> Record
             features: Vec::new(),
         },
         peak: Peak { f32_gflops: 1.0, int8_gops: 1.0, copy_gbytes_per_s: 1.0 },
+        gpu: None,
     };
     let entry = catalog::entries().remove(0);
     let outcomes = strategies.iter().map(|&(strategy, role, median)| Outcome {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::catalog::Entry;
+use crate::gpu::{Card, Gpu};
 use crate::machine::Machine;
 use crate::measure::{Measured, Outcome};
 use crate::problem::{Arithmetic, Work};
@@ -25,7 +26,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     format!(
         "machine  {}\n         {} of {} logical CPUs, {memory}, {}\n         {}\n\
          build    updraft {} at {commit}, burn {}, {rustc}\n         {}\n\
-         peak     {:.0} GFLOP/s f32, {:.0} GOP/s int8, copy {:.0} GB/s, with {} thread{}\n",
+         peak     {:.0} GFLOP/s f32, {:.0} GOP/s int8, copy {:.0} GB/s, with {} thread{}\n{}",
         f.cpu,
         f.usable_cpus,
         f.logical_cpus,
@@ -39,6 +40,25 @@ pub(crate) fn machine(machine: &Machine) -> String {
         machine.peak.copy_gbytes_per_s,
         f.threads,
         if f.threads == 1 { "" } else { "s" },
+        machine.gpu.as_ref().map_or_else(String::new, gpu),
+    )
+}
+
+/// The card and its rates.
+fn gpu(gpu: &Gpu) -> String {
+    let Card { backend, name, driver, target, memory_bytes } = &gpu.card;
+    let memory =
+        memory_bytes.map_or_else(String::new, |bytes| format!(", {:.0} GiB", bytes as f64 / GIB));
+    let driver = driver.as_ref().map_or_else(String::new, |driver| format!(", driver {driver}"));
+    let target = target.as_ref().map_or_else(String::new, |target| format!(", {target}"));
+    let products = gpu.matmul_gflops.iter();
+    let products: Vec<_> =
+        products.map(|(dtype, rate)| format!("{dtype} {:.1}", rate / 1e3)).collect();
+    format!(
+        "gpu      {backend}: {name}{memory}{driver}{target}\n         \
+         burn's products in TFLOP/s: {}; copy {:.0} GB/s\n",
+        products.join(", "),
+        gpu.copy_gbytes_per_s,
     )
 }
 
@@ -67,7 +87,10 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
     }
     let arithmetic = measured.problem.task().arithmetic();
     let (most, rate) = match arithmetic {
-        Arithmetic::F32 => (on.peak.f32_gflops, "GFLOP/s  % peak"),
+        Arithmetic::F32 => {
+            let gpu = on.gpu.as_ref().map(Gpu::f32_gflops);
+            (gpu.unwrap_or(on.peak.f32_gflops), "GFLOP/s  % peak")
+        }
         Arithmetic::Int8 => (on.peak.int8_gops, "  GOP/s  % peak"),
     };
     let rate = match (work.operations, work.bytes, work.samples) {
@@ -100,7 +123,9 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
             }
             (None, Some(bytes), _) => {
                 let speed = bytes as f64 / seconds / 1e9;
-                (format!("{speed:.2}"), Some(speed / on.peak.copy_gbytes_per_s))
+                let gpu = on.gpu.as_ref().map(|gpu| gpu.copy_gbytes_per_s);
+                let copy = gpu.unwrap_or(on.peak.copy_gbytes_per_s);
+                (format!("{speed:.2}"), Some(speed / copy))
             }
             (None, None, samples) => {
                 let speed = samples.unwrap_or(1) as f64 / seconds;

@@ -4,8 +4,10 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use burn::tensor::Device;
 
 use crate::clock;
+use crate::gpu::reserved_bytes;
 use crate::problem::{Outputs, Repeat, Site};
 use crate::protocol::{Answer, Request};
 use crate::strategy;
@@ -29,6 +31,7 @@ pub(crate) fn serve() -> Result<()> {
 
 struct Prepared {
     running: Box<dyn Repeat>,
+    device: Device,
     /// The memory of the program before the problem was prepared.
     base_bytes: Option<u64>,
     folder: PathBuf,
@@ -42,10 +45,13 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
     match request {
         Request::Prepare { problem, strategy, folder, threads } => {
             let (device, kernels, about) = strategy::open(&strategy)?;
-            let base_bytes = updraft_device::memory().resident_bytes;
-            let site = Site { device, kernels, threads, folder: folder.clone() };
+            let base_bytes = match reserved_bytes(&device)? {
+                None => updraft_device::memory().resident_bytes,
+                reserved => reserved,
+            };
+            let site = Site { device: device.clone(), kernels, threads, folder: folder.clone() };
             let running = problem.task().on_burn(&site)?;
-            *prepared = Some(Prepared { running, base_bytes, folder });
+            *prepared = Some(Prepared { running, device, base_bytes, folder });
             Ok(Answer::Prepared { about })
         }
         Request::Prove => {
@@ -58,8 +64,11 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             let mut ready = ready(prepared)?;
             let (wall_ns, cpu_ns) = clock::time(times, || ready.running.once())?;
             let base_bytes = ready.base_bytes;
+            let peak_bytes = match reserved_bytes(&ready.device)? {
+                None => updraft_device::memory().peak_resident_bytes,
+                reserved => reserved,
+            };
             *prepared = Some(ready);
-            let peak_bytes = updraft_device::memory().peak_resident_bytes;
             Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes, base_bytes })
         }
     }

@@ -8,6 +8,7 @@ mod check;
 mod deny;
 mod fuzz;
 mod fuzz_history;
+mod gpu;
 mod package;
 mod results;
 mod suite;
@@ -55,12 +56,15 @@ Check and prepare a device:
 
 Measure:
   bench       check kernels, then time them against other libraries (--help)
+  gpu-report  test a GPU, time it beside PyTorch, and write a folder with the
+              results (--device BACKEND, --python PROGRAM, --to DIR)
   results     compare the README's speeds with the runs it cites (--write)
 
 Change the code:
   test        run every test
   check       format, tidy, clippy, docs and feature builds, cheapest first
   tidy        check the rules for sources, manifests and documents
+  test-device run the tests of devices and GPU kernels (--device BACKEND)
   test-arm    run the kernels' tests on aarch64, under emulation
   fuzz        run every fuzz target for a share of --minutes N
   deny        check the licenses and sources of every dependency
@@ -96,8 +100,10 @@ fn main() -> ExitCode {
         "deny" => deny::run(dry_run),
         "package" => package::run(dry_run),
         "fuzz" => fuzz::run(&rest, dry_run),
+        "gpu-report" => gpu::report(&rest, dry_run),
         "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
+        "test-device" => gpu::test_device(&rest, dry_run),
         "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),
         "" | "help" | "--help" | "-h" => {

@@ -18,7 +18,7 @@ pub use spec::{Backend, DeviceId, DeviceSpec};
 
 // Listing devices.
 pub use facts::{DtypeFacts, Facts, GraphCapture};
-pub use measure::{MatmulRate, Measured, Spread, measure};
+pub use measure::{MatmulRate, Measured, Spread, measure, measure_dtypes};
 pub use probe::{Card, Inventory, InventoryEntry, State, probe};
 
 // Choosing and opening one.

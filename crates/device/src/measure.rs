@@ -75,8 +75,16 @@ impl Spread {
 /// # Errors
 /// [`DeviceError::Failed`] if the device stops computing.
 pub fn measure(device: &Device) -> Result<Measured, DeviceError> {
+    measure_dtypes(device, &FLOATS)
+}
+
+/// The same in those of some dtypes that the device computes in.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_dtypes(device: &Device, dtypes: &[DType]) -> Result<Measured, DeviceError> {
     let mut matmul = Vec::new();
-    for dtype in FLOATS.into_iter().filter(|&dtype| device.supports_dtype(dtype)) {
+    for dtype in dtypes.iter().copied().filter(|&dtype| device.supports_dtype(dtype)) {
         matmul.push(matmul_rate(device, dtype)?);
     }
     let copies = |&length: &usize| {

@@ -44,6 +44,7 @@ pub use import::ImportError;
 
 // The implementation of a layer.
 #[cfg(feature = "burn")]
+pub use kernels::CubeForm;
 pub use ops::{LayerPath, PlainReason};
 
 // The description of an edge.

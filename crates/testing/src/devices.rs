@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::vec;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, DeviceType};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 
 static RANDOM_STATE: ReentrantMutex<()> = ReentrantMutex::new(());
@@ -38,13 +38,39 @@ pub struct IntoDevices {
     _alone: Alone,
 }
 
-/// Every device to test on, without autodiff: flex, and with the feature `wgpu` the adapters that
-/// there are, one emulated on the processor included.
+/// Every device to test on, without autodiff: flex, and those of [`gpus`].
 pub fn devices() -> Devices {
-    #[allow(unused_mut, reason = "flex alone where no other backend is compiled in")]
-    let mut list = vec![Device::flex()];
-    #[cfg(feature = "wgpu")]
-    list.extend(Device::enumerate(burn::tensor::DeviceType::Wgpu));
+    let Devices { mut list, alone } = gpus();
+    list.insert(0, Device::flex());
+    Devices { alone, list }
+}
+
+/// Set where a test without a GPU would prove nothing: then there has to be one.
+const REQUIRED: &str = "UPDRAFT_TEST_NEEDS_GPU";
+
+/// The devices of every GPU backend in this build, without autodiff, adapters that are emulated on
+/// the processor included.
+///
+/// # Panics
+/// If there is none although the variable `UPDRAFT_TEST_NEEDS_GPU` is set.
+pub fn gpus() -> Devices {
+    let types: [DeviceType; _] = [
+        #[cfg(feature = "cuda")]
+        DeviceType::Cuda,
+        #[cfg(feature = "rocm")]
+        DeviceType::Rocm,
+        #[cfg(feature = "metal")]
+        DeviceType::Metal,
+        #[cfg(feature = "vulkan")]
+        DeviceType::Vulkan,
+        #[cfg(feature = "webgpu")]
+        DeviceType::WebGpu,
+        #[cfg(feature = "wgpu")]
+        DeviceType::Wgpu,
+    ];
+    let list: Vec<Device> = types.into_iter().flat_map(Device::enumerate).collect();
+    let is_required = std::env::var_os(REQUIRED).is_some();
+    assert!(!list.is_empty() || !is_required, "no GPU is found, and {REQUIRED} is set");
     Devices { alone: alone(), list }
 }
 

@@ -16,7 +16,7 @@ pub use tolerance::Tolerance;
 
 // Devices and gradients of burn.
 #[cfg(feature = "burn")]
-pub use devices::{Alone, Devices, IntoDevices, alone, autodiff_devices, devices};
+pub use devices::{Alone, Devices, IntoDevices, alone, autodiff_devices, devices, gpus};
 #[cfg(feature = "burn")]
 pub use gradient::{
     ParameterGradient, gradient_check, in_dtype, parameter_gradient_check, parameter_gradients,

@@ -153,7 +153,7 @@ impl KanLinear {
             LayerPath::Kernels(isa) => {
                 LayerMemory::of(isa, &self.geometry, &weights, batch, threads)
             }
-            LayerPath::Cube => {
+            LayerPath::Cube | LayerPath::CubeIn(_) => {
                 let memory = LayerMemory::of(Isa::Portable, &self.geometry, &weights, batch, 1);
                 LayerMemory { forward_scratch: 0, backward_scratch: 0, ..memory }
             }

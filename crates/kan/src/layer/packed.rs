@@ -75,7 +75,7 @@ impl PackedKanLinear {
             #[cfg(feature = "flex")]
             Form::Kernels(layer) => LayerPath::Kernels(layer.isa()),
             Form::Unpacked(layer) => match layer.path() {
-                LayerPath::Cube => LayerPath::Cube,
+                path @ (LayerPath::Cube | LayerPath::CubeIn(_)) => path,
                 // Kernels would have packed weights; those of f64 have none.
                 LayerPath::Kernels(_) | LayerPath::Plain => LayerPath::Plain,
             },

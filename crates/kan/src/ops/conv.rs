@@ -51,10 +51,11 @@ pub(crate) fn conv<const D: usize>(
         LayerPath::Plain => conv_plain::conv(x, parameters, geometry, &output),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            fused::layer(x, parameters, Geometry::Conv(Arc::clone(geometry)), Some(isa))
+            let geometry = Geometry::Conv(Arc::clone(geometry));
+            fused::layer(x, parameters, geometry, Some(isa), None)
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
-        LayerPath::Cube => panic!("{}", PlainReason::Convolution),
+        LayerPath::Cube | LayerPath::CubeIn(_) => panic!("{}", PlainReason::Convolution),
     }
 }

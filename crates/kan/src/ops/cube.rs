@@ -9,10 +9,10 @@ use burn_cubecl::tensor::CubeTensor;
 use super::extension::{Geometry, KanBackend, Operand, Spec};
 #[cfg(feature = "autodiff")]
 use super::extension::{KanGradients, LayerGradients, Wanted};
-use crate::kernels::LayerGeometry;
 #[cfg(feature = "autodiff")]
 use crate::kernels::cube::WeightGradients;
 use crate::kernels::cube::{self, CubeLayer, Inputs, Sizes};
+use crate::kernels::{CubeForm, LayerGeometry};
 
 /// A layer's tensors, contiguous.
 struct Tensors {
@@ -58,8 +58,25 @@ impl Tensors {
 
     /// A result, not yet written.
     fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
+        self.empty_of(shape, DType::F32)
+    }
+
+    fn empty_of(&self, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
         let Self { x, .. } = self;
-        empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape.into(), DType::F32)
+        empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape.into(), dtype)
+    }
+
+    /// Room for the weights as a form lays them out, if it does: to write it, and to read it.
+    fn packed(
+        &self,
+        form: CubeForm,
+        layer: CubeLayer,
+        geometry: &LayerGeometry,
+    ) -> Option<[cubecl::prelude::BufferArg; 2]> {
+        let packed = cube::packed_len(form, layer, self.sizes(geometry))?;
+        let dtype = if form == CubeForm::F16 { DType::F16 } else { DType::BF16 };
+        let buffer = self.empty_of([packed], dtype);
+        Some([buffer.clone().into_buffer_arg(), buffer.into_buffer_arg()])
     }
 }
 
@@ -70,18 +87,22 @@ impl KanBackend for CubeBackend {
         base: Operand<Self>,
         scaler: Operand<Self>,
         bias: Operand<Self>,
-        Spec { geometry, .. }: Spec,
+        Spec { geometry, forms, .. }: Spec,
     ) -> CubeTensor {
         let geometry = linear(&geometry);
         let tensors = Tensors::new(x, spline, base, scaler);
         let bias = bias.given().map(into_contiguous);
         let y = tensors.empty([tensors.x.meta.shape()[0], geometry.out_features()]);
+        let layer = tensors.layer(geometry, bias.is_some());
+        let form = cube::chosen(&tensors.x.client, forms.forced, forms.of_input, layer);
         cube::forward(
             &tensors.x.client,
+            form,
             geometry,
-            tensors.layer(geometry, bias.is_some()),
+            layer,
             tensors.sizes(geometry),
             tensors.inputs(),
+            tensors.packed(form, layer, geometry),
             tensors.or_any(bias.as_ref()),
             y.clone().into_buffer_arg(),
         );
@@ -98,7 +119,7 @@ impl KanGradients for CubeBackend {
         scaler: Operand<Self>,
         has_bias: bool,
         dy: CubeTensor,
-        Spec { geometry, .. }: Spec,
+        Spec { geometry, forms, .. }: Spec,
         wanted: Wanted,
     ) -> LayerGradients<Self> {
         let geometry = linear(&geometry);
@@ -107,6 +128,7 @@ impl KanGradients for CubeBackend {
         let layer = tensors.layer(geometry, has_bias);
         let sizes = tensors.sizes(geometry);
         let client = &tensors.x.client;
+        let form = cube::chosen(client, forms.forced, forms.of_input, layer);
         let like = |tensor: &CubeTensor| tensors.empty(tensor.meta.shape().clone());
         let mut gradients = LayerGradients {
             x: Operand::Absent,
@@ -118,7 +140,9 @@ impl KanGradients for CubeBackend {
         if wanted.x {
             let dx = like(&tensors.x);
             let (dy, of_x) = (dy.clone().into_buffer_arg(), dx.clone().into_buffer_arg());
-            cube::input_gradient(client, geometry, layer, sizes, tensors.inputs(), dy, of_x);
+            let packed = tensors.packed(form, layer, geometry);
+            let inputs = tensors.inputs();
+            cube::input_gradient(client, form, geometry, layer, sizes, inputs, packed, dy, of_x);
             gradients.x = Operand::Given(dx);
         }
         if !wanted.parameters {
@@ -132,7 +156,7 @@ impl KanGradients for CubeBackend {
             base: of_base.clone().unwrap_or_else(|| tensors.empty([1])).into_buffer_arg(),
         };
         let [x, of_y] = [&tensors.x, &dy].map(|tensor| tensor.clone().into_buffer_arg());
-        cube::weight_gradient(client, geometry, layer, sizes, x, of_y, destinations);
+        cube::weight_gradient(client, form, geometry, layer, sizes, x, of_y, destinations);
         if let Some(scaler) = &tensors.scaler {
             let of_scaler = like(scaler);
             let [spline, scaler, of_spline, of_factor] =

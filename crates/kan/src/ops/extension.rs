@@ -11,6 +11,8 @@ use burn::backend::{Backend, ExtensionType, backend_extension};
 
 #[cfg(all(feature = "cube", feature = "fusion", feature = "autodiff"))]
 use super::fusion::gradients;
+#[cfg(feature = "cube")]
+use crate::kernels::CubeForm;
 #[cfg(feature = "flex")]
 use crate::kernels::PackedLayer;
 use crate::kernels::{ConvGeometry, Isa, LayerGeometry};
@@ -21,6 +23,19 @@ pub(crate) struct Spec {
     pub(crate) geometry: Geometry,
     /// The instruction set, on the CPU.
     pub(crate) isa: Option<Isa>,
+    /// The forms on a GPU.
+    #[cfg(feature = "cube")]
+    pub(crate) forms: Forms,
+}
+
+/// The forms of kernels for GPUs that a layer asks for.
+#[cfg(feature = "cube")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forms {
+    /// The one that is forced.
+    pub(crate) forced: Option<CubeForm>,
+    /// The one with the precision of the input, if that is not f32.
+    pub(crate) of_input: Option<CubeForm>,
 }
 
 /// The sizes of a layer.

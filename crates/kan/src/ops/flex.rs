@@ -29,7 +29,7 @@ impl KanBackend for Flex {
         base: Operand<Self>,
         scaler: Operand<Self>,
         bias: Operand<Self>,
-        Spec { geometry, isa }: Spec,
+        Spec { geometry, isa, .. }: Spec,
     ) -> FlexTensor {
         let isa = isa.expect(HAS_ISA);
         let [x, spline] = [x, spline].map(|tensor| tensor.to_contiguous());
@@ -71,7 +71,7 @@ impl KanGradients for Flex {
         scaler: Operand<Self>,
         has_bias: bool,
         dy: FlexTensor,
-        Spec { geometry, isa }: Spec,
+        Spec { geometry, isa, .. }: Spec,
         wanted: Wanted,
     ) -> LayerGradients<Self> {
         let isa = isa.expect(HAS_ISA);

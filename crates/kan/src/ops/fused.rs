@@ -6,22 +6,25 @@ use std::sync::Arc;
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
 
+#[cfg(feature = "cube")]
+use super::extension::Forms;
 #[cfg(feature = "flex")]
 use super::extension::PackedBackend;
 use super::extension::{Geometry, KanBackend, Operand, Spec};
 use super::layer::Parameters;
 use super::listed::{Kernels, kernels_of};
-use crate::kernels::Isa;
 #[cfg(feature = "flex")]
 use crate::kernels::PackedLayer;
+use crate::kernels::{CubeForm, Isa};
 
 /// The outputs of a layer, in the input's dtype, by the kernels on the CPU with an instruction set,
-/// or those of GPUs without one.
+/// or those of GPUs without one, in the form that is forced if there is one.
 pub(super) fn layer<const D: usize>(
     x: Tensor<D>,
     parameters: Parameters,
     geometry: Geometry,
     isa: Option<Isa>,
+    forced: Option<CubeForm>,
 ) -> Tensor<D> {
     let kernels = if isa.is_some() { Kernels::Cpu } else { Kernels::Gpu };
     let is_there = kernels_of(&x.device()) == Ok(kernels);
@@ -31,6 +34,17 @@ pub(super) fn layer<const D: usize>(
     }
     let dtype = x.dtype();
     assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
+    #[cfg(feature = "cube")]
+    let forms = {
+        let of_input = match dtype {
+            DType::BF16 => Some(CubeForm::Bf16),
+            DType::F16 => Some(CubeForm::F16),
+            _ => None,
+        };
+        Forms { forced, of_input }
+    };
+    #[cfg(not(feature = "cube"))]
+    let _ = forced;
     let Parameters { spline, base, scaler, bias } = parameters;
     let [base, scaler] = [base, scaler]
         .map(|edges| Operand::from(edges.map(|edges| edges.cast(FloatDType::F32).into_dispatch())));
@@ -40,7 +54,12 @@ pub(super) fn layer<const D: usize>(
         base,
         scaler,
         Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch())),
-        Spec { geometry, isa },
+        Spec {
+            geometry,
+            isa,
+            #[cfg(feature = "cube")]
+            forms,
+        },
     );
     Tensor::<D>::from_dispatch(y).cast(dtype)
 }

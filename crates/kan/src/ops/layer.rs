@@ -15,7 +15,7 @@ use super::{
     listed::{Kernels, kernels_of},
 };
 use crate::grid::Grid;
-use crate::kernels::{Isa, LayerGeometry};
+use crate::kernels::{CubeForm, Isa, LayerGeometry};
 
 /// A layer's parameters, as tensors.
 #[derive(Debug, Clone)]
@@ -39,8 +39,10 @@ static PREFERS_PLAIN: AtomicBool = AtomicBool::new(false);
 pub enum LayerPath {
     /// Our kernels on the CPU, with this instruction set.
     Kernels(Isa),
-    /// Our kernels for GPUs, which CubeCL compiles for the device.
+    /// Our kernels for GPUs, which CubeCL compiles for the device, in the form that they choose.
     Cube,
+    /// The same in this form.
+    CubeIn(CubeForm),
     /// burn's own operations: all basis values are stored, then multiplied as a matrix.
     Plain,
 }
@@ -118,6 +120,7 @@ impl fmt::Display for LayerPath {
         match self {
             Self::Kernels(isa) => write!(formatter, "kernels ({isa})"),
             Self::Cube => formatter.write_str("kernels (CubeCL)"),
+            Self::CubeIn(form) => write!(formatter, "kernels (CubeCL, {form})"),
             Self::Plain => formatter.write_str("plain"),
         }
     }
@@ -126,8 +129,9 @@ impl fmt::Display for LayerPath {
 /// Computes a layer's outputs, `[batch, out_features]`, of `x`, `[batch, in_features]`.
 ///
 /// On flex it runs our kernels, and on GPUs too if they compute the grid, in f32: bf16 and f16 are
-/// computed in f32 and rounded once, and for the backward pass nothing is kept but the input and
-/// the parameters.
+/// computed in f32 and rounded once, except that on GPUs with tensor cores their products are those
+/// of [`CubeForm::Bf16`] and [`CubeForm::F16`]. For the backward pass nothing is kept but the input
+/// and the parameters.
 /// f64, other grids on GPUs, and every other backend take burn's own operations, with the same
 /// result; there the bases of bf16 and f16 are computed in f32 too.
 ///
@@ -158,12 +162,13 @@ pub(crate) fn layer(
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), Some(isa))
+            let geometry = Geometry::Linear(Arc::clone(geometry));
+            fused::layer(x, parameters, geometry, Some(isa), None)
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
         #[cfg(feature = "cube")]
-        LayerPath::Cube => {
+        LayerPath::Cube | LayerPath::CubeIn(_) => {
             if let Some(reason) = super::reason::of_grid(geometry.grid()) {
                 panic!("{reason}");
             }
@@ -171,9 +176,16 @@ pub(crate) fn layer(
                 // There is nothing to launch, and a buffer of no bytes cannot be bound.
                 return plain::layer(x, parameters, geometry);
             }
-            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), None)
+            let forced = match path {
+                Some(LayerPath::CubeIn(form)) => Some(form),
+                _ => None,
+            };
+            let geometry = Geometry::Linear(Arc::clone(geometry));
+            fused::layer(x, parameters, geometry, None, forced)
         }
         #[cfg(not(feature = "cube"))]
-        LayerPath::Cube => panic!("the kernels need the cargo feature of the device's backend"),
+        LayerPath::Cube | LayerPath::CubeIn(_) => {
+            panic!("the kernels need the cargo feature of the device's backend")
+        }
     }
 }

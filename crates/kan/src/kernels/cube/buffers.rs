@@ -46,3 +46,12 @@ impl Sizes {
         }
     }
 }
+
+/// The destinations of the gradients.
+#[cfg(feature = "autodiff")]
+pub(crate) struct WeightGradients {
+    /// Of the coefficients, without their splines' factors, `[in_features, bases, out_features]`.
+    pub(crate) spline: BufferArg,
+    /// Of the base weights, `[in_features, out_features]`, or any buffer if there are none.
+    pub(crate) base: BufferArg,
+}

@@ -11,8 +11,8 @@ pub(super) fn value(x: f32, #[comptime] activation: Activation) -> f32 {
     if comptime!(activation == Activation::Silu) {
         x / (1.0f32 + f32::exp(-x))
     } else if comptime!(activation == Activation::Relu) {
-        // Not the larger of two, which would turn NaN into 0.
-        select(x <= 0.0f32, 0.0f32, x)
+        // Compilers replace the comparison by the larger of two, which turns NaN into 0.
+        select(is_nan(x), x, select(x <= 0.0f32, 0.0f32, x))
     } else {
         x
     }

@@ -28,7 +28,9 @@ pub fn bases(grid: &Grid, feature: usize, x: f64) -> Vec<f64> {
 pub fn slopes(grid: &Grid, feature: usize, x: f64) -> Vec<f64> {
     let degree = grid.degree();
     let (low, high) = grid.domain(feature);
-    if degree == 0 || grid.outside() == Outside::Clamp && (x < low.into() || x > high.into()) {
+    if degree == 0
+        || grid.outside() == Outside::Clamp && (x < f64::from(low) || x > f64::from(high))
+    {
         return vec![if x.is_nan() { x } else { 0.0 }; grid.bases()];
     }
     all(grid, feature, x, |span, at| {
@@ -66,7 +68,7 @@ fn all(grid: &Grid, feature: usize, x: f64, evaluate: impl Fn(usize, f64) -> Vec
         },
         Outside::Clamp | Outside::Extend => match inside.clone().find(holds) {
             Some(span) => span,
-            None if at < low.into() => {
+            None if at < f64::from(low) => {
                 inside.clone().find(is_filled).expect("the domain has an inside")
             }
             None => inside.clone().rev().find(is_filled).expect("the domain has an inside"),

@@ -1,36 +1,19 @@
 //! A layer with parameters, a batch and what both should give, for tests on GPUs.
 
+use burn::backend::{Backend as _, DTypeUsage, Dispatch};
 use burn::module::Param;
-use burn::tensor::{Device, DeviceType, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use updraft_kan::slices::reference::{self, Parameters};
-use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
-use updraft_testing::{Alone, alone};
+use updraft_kan::{CubeForm, KanLinear, KanLinearConfig, LayerPath};
 
 /// The largest error allowed, relative to the largest value: f32 sums, and exponentials of drivers.
 pub(super) const CLOSE: f64 = 1e-5;
 
+/// The same for factors of bf16, which have 8 bits.
+const CLOSE_OF_BF16: f64 = 2e-2;
+
 /// The lower bound of the largest value: terms are about 1, and their sum may cancel.
 const LEAST_SCALE: f64 = 1.0;
-
-/// The devices of the compiled backends of CubeCL, one emulated on the processor included, and the
-/// lock of other tests: results are the same in any order, but memory is measured.
-#[expect(clippy::print_stderr, reason = "tells why a test passed without a device")]
-pub(super) fn gpus() -> (Vec<Device>, Alone) {
-    let alone = alone();
-    let types = [
-        #[cfg(feature = "cuda")]
-        DeviceType::Cuda,
-        #[cfg(feature = "rocm")]
-        DeviceType::Rocm,
-        #[cfg(feature = "wgpu")]
-        DeviceType::Wgpu,
-    ];
-    let devices: Vec<_> = types.into_iter().flat_map(Device::enumerate).collect();
-    if devices.is_empty() {
-        eprintln!("skipped: no device of a backend of CubeCL is found");
-    }
-    (devices, alone)
-}
 
 /// Pseudorandom numbers between -scale and scale, the same in every run.
 pub(super) fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
@@ -96,11 +79,21 @@ impl Case {
         layer
     }
 
+    /// The forms that compute the layer.
+    pub(super) fn forms(&self) -> &'static [CubeForm] {
+        let bases = self.config.intervals + self.config.degree;
+        match bases + usize::from(self.base.is_some()) <= 32 {
+            true => &[CubeForm::Sparse, CubeForm::Dense],
+            false => &[CubeForm::Sparse],
+        }
+    }
+
     /// The results on a device with autodiff, by the kernels for GPUs.
-    pub(super) fn run(&self, device: &Device) -> Results {
+    pub(super) fn run(&self, device: &Device, form: CubeForm) -> Results {
         let layer = self.layer(device);
         assert_eq!(layer.plain_reason(), None);
         assert_eq!(layer.path(), LayerPath::Cube);
+        let layer = layer.with_path(LayerPath::CubeIn(form));
         let (inputs, outputs) = (self.config.in_features, self.config.out_features);
         let data = TensorData::new(self.x.clone(), [self.batch, inputs]);
         let x = Tensor::<2>::from_data(data, device).require_grad();
@@ -142,12 +135,28 @@ impl Case {
 
     /// Compares the kernels with the reference, and prints the largest error.
     pub(super) fn check(&self, device: &Device) {
-        let (actual, expected) = (self.run(device), self.expected());
+        for &form in self.forms() {
+            self.check_form(device, form, CLOSE);
+        }
+    }
+
+    /// Compares the forms of tensor cores with the reference, where the device has any.
+    pub(super) fn check_tensor_cores(&self, device: &Device) {
+        for (form, dtype) in [(CubeForm::Bf16, DType::BF16), (CubeForm::F16, DType::F16)] {
+            let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype);
+            if usage.contains(DTypeUsage::Accelerated) {
+                self.check_form(device, form, CLOSE_OF_BF16);
+            }
+        }
+    }
+
+    fn check_form(&self, device: &Device, form: CubeForm, close: f64) {
+        let (actual, expected) = (self.run(device, form), self.expected());
         for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
             let error = error(actual, expected);
-            let case = format!("batch {}, {:?}", self.batch, self.config);
+            let case = format!("{form}, batch {}, {:?}", self.batch, self.config);
             println!("{name}: {error:e}, {case}");
-            assert!(error <= CLOSE, "{name} differs by {error:e}, {case}");
+            assert!(error <= close, "{name} differs by {error:e}, {case}");
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_kan::{KanLinearConfig, LayerPath};
+use updraft_testing::gpus;
 
-use super::case::{Case, gpus};
+use super::case::Case;
 
 /// Bytes that a device's allocator has reserved, and those of live tensors, after all work is done.
 fn memory(device: &Device) -> [u64; 2] {
@@ -40,8 +41,7 @@ fn step(device: &Device, case: &Case, path: LayerPath) -> [u64; 2] {
 
 #[test]
 fn a_training_step_keeps_no_bases_and_needs_a_tenth_of_the_plain_paths_memory() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanLinearConfig::new(512, 512).with_intervals(20);
         let case = Case::new(config, 256);
         // The kernels are compiled, and constants of the pools allocated, in a first step.

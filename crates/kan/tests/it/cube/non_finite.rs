@@ -2,14 +2,14 @@
 
 use burn::tensor::Device;
 use updraft_kan::slices::reference;
-use updraft_kan::{Activation, KanLinearConfig, Outside};
+use updraft_kan::{Activation, CubeForm, KanLinearConfig, Outside};
+use updraft_testing::gpus;
 
-use super::case::{Case, NAMES, gpus};
+use super::case::{Case, NAMES};
 
 #[test]
 fn nan_and_infinity_pass_as_in_the_definition() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
                 if outside == Outside::Extend && bad.is_infinite() {
@@ -32,15 +32,16 @@ fn nan_and_infinity_pass_as_in_the_definition() {
 
 #[test]
 fn extended_polynomials_have_no_value_at_infinity() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         for (bad, degree) in [(f32::INFINITY, 1), (f32::NEG_INFINITY, 2), (f32::INFINITY, 3)] {
             let config = KanLinearConfig::new(3, 17).with_degree(degree).with_activation(None);
             let mut case = Case::new(config.with_outside(Outside::Extend), 40);
             case.x[31] = bad;
-            let [y, ..] = case.run(&device);
-            for (at, y) in y.iter().enumerate() {
-                assert_eq!(y.is_nan(), at / 17 == 31 / 3, "degree {degree}");
+            for &form in case.forms() {
+                let [y, ..] = case.run(&device, form);
+                for (at, y) in y.iter().enumerate() {
+                    assert_eq!(y.is_nan(), at / 17 == 31 / 3, "{form}, degree {degree}");
+                }
             }
         }
     }
@@ -48,9 +49,8 @@ fn extended_polynomials_have_no_value_at_infinity() {
 
 #[test]
 fn what_is_not_finite_in_dy_reaches_what_its_sample_sees_and_nothing_else() {
-    let (devices, _alone) = gpus();
     let [row, output, inputs, outputs] = [31, 11, 3, 17];
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         for degree in 1..=3 {
             let config = KanLinearConfig::new(inputs, outputs).with_intervals(7).with_bias(true);
             let mut case = Case::new(config.with_degree(degree), 300);
@@ -58,7 +58,8 @@ fn what_is_not_finite_in_dy_reaches_what_its_sample_sees_and_nothing_else() {
             let with = |dy: f32| {
                 let mut case = case.clone();
                 case.dy[row * outputs + output] = dy;
-                case.run(&device)
+                // Zeros of the dense form are multiplied, too.
+                case.run(&device, CubeForm::Sparse)
             };
             let finite = with(0.0);
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {

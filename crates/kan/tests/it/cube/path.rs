@@ -2,13 +2,11 @@
 
 use burn::tensor::{Device, Tensor};
 use updraft_kan::{KanConv1dConfig, KanLinearConfig, LayerPath, PlainReason};
-
-use super::case::gpus;
+use updraft_testing::gpus;
 
 #[test]
 fn layers_without_kernels_report_the_reason_and_are_computed() {
-    let (devices, _alone) = gpus();
-    for device in devices {
+    for device in gpus() {
         let config = KanLinearConfig::new(3, 4);
         for (config, reason) in [
             (config.clone().with_degree(0), PlainReason::Degree { degree: 0 }),

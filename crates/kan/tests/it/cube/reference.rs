@@ -2,13 +2,13 @@
 
 use burn::tensor::Device;
 use updraft_kan::{Activation, KanLinearConfig, Outside};
+use updraft_testing::gpus;
 
-use super::case::{Case, gpus};
+use super::case::Case;
 
 #[test]
 fn outputs_and_gradients_are_those_of_the_reference_for_every_kind_of_layer() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         for (degree, intervals) in [1, 2, 3].into_iter().flat_map(|d| [(d, 5), (d, 20)]) {
             let config = KanLinearConfig::new(7, 13).with_degree(degree).with_intervals(intervals);
             let bare = config.clone().with_activation(None).with_scaler(false);
@@ -27,8 +27,7 @@ fn outputs_and_gradients_are_those_of_the_reference_for_every_kind_of_layer() {
 
 #[test]
 fn outputs_and_gradients_are_those_of_the_reference_for_odd_sizes() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         // Below, at and above the sizes of tiles; one of everything.
         for (batch, inputs, outputs) in [
             (1, 1, 1),
@@ -38,6 +37,8 @@ fn outputs_and_gradients_are_those_of_the_reference_for_odd_sizes() {
             (128, 3, 32),
             (129, 2, 33),
             (300, 5, 129),
+            (129, 31, 260),
+            (260, 130, 20),
         ] {
             let config = KanLinearConfig::new(inputs, outputs).with_bias(true);
             Case::new(config.with_domain_low(-1.3).with_domain_high(0.9), batch).check(&device);
@@ -54,8 +55,7 @@ fn outputs_and_gradients_are_those_of_the_reference_for_odd_sizes() {
 
 #[test]
 fn inputs_at_knots_and_far_outside_have_their_values() {
-    let (devices, _alone) = gpus();
-    for device in devices.into_iter().map(Device::autodiff) {
+    for device in gpus().into_iter().map(Device::autodiff) {
         for degree in 1..=3 {
             for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
                 let config = KanLinearConfig::new(2, 18).with_intervals(4).with_degree(degree);
@@ -73,5 +73,20 @@ fn inputs_at_knots_and_far_outside_have_their_values() {
                 case.check(&device);
             }
         }
+    }
+}
+
+#[test]
+fn products_of_tensor_cores_are_those_of_the_reference() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        for (batch, inputs, outputs, intervals) in
+            [(1, 1, 1, 5), (129, 17, 130, 5), (300, 40, 65, 20), (64, 9, 16, 60)]
+        {
+            let config = KanLinearConfig::new(inputs, outputs).with_intervals(intervals);
+            Case::new(config.with_bias(true), batch).check_tensor_cores(&device);
+        }
+        let config = KanLinearConfig::new(20, 30).with_degree(2).with_activation(None);
+        let config = config.with_scaler(false).with_outside(Outside::Clamp);
+        Case::new(config, 150).check_tensor_cores(&device);
     }
 }

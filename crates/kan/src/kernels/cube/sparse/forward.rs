@@ -6,13 +6,13 @@
 
 use cubecl::prelude::*;
 
-use super::buffers::{Inputs, Sizes};
-use super::function;
-use super::layer::{CubeLayer, knots};
-use super::position::{Kind, Knots, basis, locate};
-use super::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
-use super::weight::weight;
 use crate::kernels::LayerGeometry;
+use crate::kernels::cube::buffers::{Inputs, Sizes};
+use crate::kernels::cube::function;
+use crate::kernels::cube::layer::{CubeLayer, knots};
+use crate::kernels::cube::position::{Kind, Knots, basis, locate};
+use crate::kernels::cube::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
+use crate::kernels::cube::weight::weight;
 
 /// Groups of `LANES` units; a group takes every eighth sample.
 const GROUPS: u32 = 8;

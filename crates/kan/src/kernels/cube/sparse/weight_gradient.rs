@@ -6,12 +6,12 @@
 
 use cubecl::prelude::*;
 
-use super::buffers::Sizes;
-use super::function;
-use super::layer::{CubeLayer, knots};
-use super::position::{Kind, Knots, basis, locate};
-use super::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
 use crate::kernels::LayerGeometry;
+use crate::kernels::cube::buffers::{Sizes, WeightGradients};
+use crate::kernels::cube::function;
+use crate::kernels::cube::layer::{CubeLayer, knots};
+use crate::kernels::cube::position::{Kind, Knots, basis, locate};
+use crate::kernels::cube::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
 
 /// Groups of `LANES` units that share the samples.
 const GROUPS: u32 = 4;
@@ -19,14 +19,6 @@ const GROUPS: u32 = 4;
 const OUTPUTS: u32 = LANES;
 /// Samples whose bases are evaluated at a time, one by each unit.
 const SAMPLES: u32 = LANES * GROUPS;
-
-/// The destinations of the gradients.
-pub(crate) struct WeightGradients {
-    /// Of the coefficients, without their splines' factors, `[in_features, bases, out_features]`.
-    pub(crate) spline: BufferArg,
-    /// Of the base weights, `[in_features, out_features]`, or any buffer if there are none.
-    pub(crate) base: BufferArg,
-}
 
 /// Writes the gradients for that of the outputs, `[batch, out_features]`.
 ///

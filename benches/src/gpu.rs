@@ -1,0 +1,169 @@
+//! Runs on a GPU: which strategies take part, and the card they ran on.
+
+use anyhow::{Context, Result, bail};
+use burn::tensor::{DType, Device};
+use serde::{Deserialize, Serialize};
+use updraft_device::{Backend, DeviceSpec, Facts, Selection, measure_dtypes, open, probe, select};
+
+use updraft_kan::CubeForm;
+
+use crate::problem::Problem;
+use crate::strategy::{Host, Role, Strategy};
+
+/// Set for the peers' programs in runs on a GPU: they compute on PyTorch's.
+pub(crate) const VARIABLE: &str = "UPDRAFT_BENCH_GPU";
+
+/// PyTorch with TF32 products, which round the factors to 10 bits of fraction.
+pub(crate) const TF32: &str = "pytorch-compiled-tf32";
+
+/// PyTorch with products of bf16.
+const BF16: &str = "pytorch-compiled-bf16";
+
+/// Peers for KAN layers on a GPU: as efficient-kan computes them, eager and compiled.
+const KAN_PEERS: [&str; 4] = ["pytorch", "pytorch-compiled", TF32, BF16];
+
+/// A GPU backend of this build, by its name.
+///
+/// # Errors
+/// If it is no GPU backend, is not compiled in, or reaches no device.
+pub(crate) fn backend(name: &str) -> Result<Backend> {
+    let spec: DeviceSpec = name.parse()?;
+    let DeviceSpec::Exact { backend, index: None } = spec else {
+        bail!("--device takes the name of a GPU backend, such as `cuda`; not `{name}`")
+    };
+    if matches!(backend, Backend::Flex | Backend::CubeclCpu) {
+        bail!("--device takes a GPU backend; without it, the processor computes");
+    }
+    select(&spec, &probe())?;
+    Ok(backend)
+}
+
+/// Our strategies on a backend: the kernels that we have there, and burn's operations.
+pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
+    let here = |id: String, role| Strategy { id, role, host: Host::Here };
+    if !matches!(problem, Problem::KanLayer(_)) {
+        return vec![here(backend.to_string(), Role::Dispatched)];
+    }
+    let mut strategies = vec![here(format!("updraft-{backend}"), Role::Dispatched)];
+    for (name, form) in FORMS {
+        let role = if form == CubeForm::Bf16 { Role::Variant } else { Role::Forced };
+        if form != CubeForm::Bf16 || has_bf16_cores(backend) {
+            strategies.push(here(format!("updraft-{backend}-{name}"), role));
+        }
+    }
+    strategies.push(here(backend.to_string(), Role::Baseline));
+    strategies
+}
+
+/// The forms of our kernels for KAN layers.
+const FORMS: [(&str, CubeForm); 3] =
+    [("sparse", CubeForm::Sparse), ("dense", CubeForm::Dense), ("bf16", CubeForm::Bf16)];
+
+fn has_bf16_cores(backend: Backend) -> bool {
+    let spec = DeviceSpec::Exact { backend, index: None };
+    let facts = select(&spec, &probe()).ok().and_then(|selection| selection.facts);
+    let mut dtypes = facts.into_iter().flat_map(|facts| facts.dtypes);
+    dtypes.any(|facts| facts.dtype == "bf16" && facts.tensor_cores)
+}
+
+/// The form of this name.
+pub(crate) fn form_named(name: &str) -> Option<CubeForm> {
+    FORMS.into_iter().find(|(known, _)| *known == name).map(|(_, form)| form)
+}
+
+/// The backend of one of our strategies on GPUs, and the name of its form if it forces one, from what
+/// follows `updraft`.
+pub(crate) fn parsed(rest: &str) -> Option<(Backend, Option<&'static str>)> {
+    let name = rest.strip_prefix('-')?;
+    Backend::ALL.into_iter().find_map(|backend| {
+        let form = name.strip_prefix(backend.name())?;
+        if form.is_empty() {
+            return Some((backend, None));
+        }
+        let form = form.strip_prefix('-')?;
+        let (name, _) = FORMS.into_iter().find(|(known, _)| *known == form)?;
+        Some((backend, Some(name)))
+    })
+}
+
+/// The peers that compute a problem on a GPU.
+pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
+    let of = |id: &str, script| Strategy {
+        id: id.to_owned(),
+        role: Role::Peer,
+        host: Host::Python(script),
+    };
+    match problem {
+        Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
+        Problem::Matmul(_) => vec![of("pytorch", "pytorch.py")],
+        Problem::TrainStep(_) => {
+            ["pytorch", "pytorch-channels-last"].map(|id| of(id, "pytorch.py")).to_vec()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A GPU with its measured rates, by burn's operations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Gpu {
+    pub(crate) card: Card,
+    /// Square matrix products by dtype, in 10⁹ operations per second.
+    pub(crate) matmul_gflops: Vec<(String, f64)>,
+    /// Bytes read plus bytes written, in 10⁹ per second.
+    pub(crate) copy_gbytes_per_s: f64,
+}
+
+/// A card with its driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Card {
+    pub(crate) backend: String,
+    pub(crate) name: String,
+    pub(crate) driver: Option<String>,
+    pub(crate) target: Option<String>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Gpu {
+    /// Opens the backend's first device, and measures it; takes seconds.
+    ///
+    /// # Errors
+    /// If the device cannot be opened, or stops computing.
+    pub(crate) fn measure(backend: Backend) -> Result<Self> {
+        let spec = DeviceSpec::Exact { backend, index: None };
+        let Selection { id, name, facts, .. } = select(&spec, &probe())?;
+        // Each dtype takes seconds of autotuning.
+        let dtypes = [DType::F32, DType::BF16];
+        let rates = measure_dtypes(&open(&select(&spec, &probe())?)?, &dtypes)?;
+        let facts: Option<Facts> = facts;
+        let fact = |of: fn(&Facts) -> Option<String>| facts.as_ref().and_then(of);
+        let card = Card {
+            backend: id.backend.to_string(),
+            name: name.unwrap_or_else(|| "unknown".to_owned()),
+            driver: fact(|facts| facts.driver.clone()),
+            target: fact(|facts| facts.target.clone()),
+            memory_bytes: facts.as_ref().and_then(|facts| facts.memory_total_bytes),
+        };
+        let products = rates.matmul.into_iter().map(|rate| (rate.dtype, rate.gflops.median));
+        Ok(Self {
+            card,
+            matmul_gflops: products.collect(),
+            copy_gbytes_per_s: rates.copy_gbytes_per_s.median,
+        })
+    }
+
+    /// The rate of f32 products, which shares of a peak refer to.
+    pub(crate) fn f32_gflops(&self) -> f64 {
+        let f32 = self.matmul_gflops.iter().find(|(dtype, _)| dtype == "f32");
+        f32.map_or(f64::NAN, |(_, rate)| *rate)
+    }
+}
+
+/// Bytes that the allocator of a device has reserved, its caches included; `None` for devices that
+/// use the memory of the process.
+///
+/// # Errors
+/// If the device stops computing.
+pub(crate) fn reserved_bytes(device: &Device) -> Result<Option<u64>> {
+    device.sync().context("waiting for the device")?;
+    Ok(device.memory_pool_usage().map(|usage| usage.bytes_reserved))
+}

@@ -1,0 +1,155 @@
+//! The forward pass: values of bases, `[batch, inputs · rows]`, times weights.
+//!
+//! A cube computes 128 samples and 128 outputs, a unit 8 of each. For some inputs at a time, each
+//! unit evaluates the bases of one sample at one input, and loads weights.
+
+use cubecl::prelude::*;
+
+use super::{EACH, Four, SHARED_BYTES, SIDE, TILE, UNITS, inputs_within};
+use crate::kernels::LayerGeometry;
+use crate::kernels::cube::buffers::{Inputs, Sizes};
+use crate::kernels::cube::layer::{CubeLayer, knots};
+use crate::kernels::cube::position::Knots;
+use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube::values::write_values;
+use crate::kernels::cube::weight::weight;
+
+/// Vectors of a row of a tile.
+const VECTORS: u32 = TILE / 4;
+
+/// Rows of values and weights in shared memory, at most.
+const ROWS: u32 = (SHARED_BYTES / (2 * TILE as usize * size_of::<f32>())) as u32;
+
+/// As the forward pass of the kernels that leave out bases.
+pub(crate) fn forward(
+    client: &Client,
+    geometry: &LayerGeometry,
+    layer: CubeLayer,
+    sizes: Sizes,
+    inputs: Inputs,
+    bias: BufferArg,
+    y: BufferArg,
+) {
+    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    dense_forward::launch(
+        client,
+        cubes(outputs.div_ceil(TILE) as usize, batch.div_ceil(TILE) as usize),
+        CubeDim::new_2d(SIDE, SIDE),
+        address,
+        inputs.x,
+        inputs.spline,
+        inputs.base,
+        inputs.scaler,
+        bias,
+        y,
+        knots(geometry),
+        batch,
+        in_features,
+        outputs,
+        layer,
+        // As many as there are units for their samples.
+        inputs_within(ROWS, layer).min(UNITS / TILE),
+    );
+}
+
+#[cube(launch, address_type = "dynamic")]
+fn dense_forward(
+    x: &[f32],
+    spline: &[f32],
+    base: &[f32],
+    scaler: &[f32],
+    bias: &[f32],
+    y: &mut [f32],
+    knots: Knots,
+    batch: u32,
+    in_features: u32,
+    outputs: u32,
+    #[comptime] layer: CubeLayer,
+    #[comptime] slots: u32,
+) {
+    let rows = comptime!(layer.rows() as u32);
+    let depth = comptime!(slots * rows);
+    let column = UNIT_POS_X;
+    let line = UNIT_POS_Y;
+    let unit = line * SIDE + column;
+    let first_output = CUBE_POS_X * TILE;
+    let first_sample = cube_along() * TILE;
+
+    let mut values = Shared::<[f32]>::new_slice(comptime!((depth * TILE) as usize));
+    let mut weights = Shared::<[Four]>::new_slice(comptime!((depth * VECTORS) as usize));
+    // Of eight samples, and for each of two vectors of outputs.
+    let mut sums = Array::<Four>::new(comptime!(2 * EACH as usize));
+    #[unroll]
+    for at in 0..comptime!(2 * EACH as usize) {
+        sums[at] = Four::new(0.0f32);
+    }
+
+    let mut first_input = 0u32.runtime();
+    while first_input < in_features {
+        let mut pair = unit;
+        while pair < comptime!(slots * TILE) {
+            let (slot, sample) = (pair / TILE, pair % TILE);
+            // Beyond the end the last sample is evaluated, and its sums are not written.
+            let row = min(first_sample + sample, batch - 1);
+            let input = min(first_input + slot, in_features - 1);
+            let number = x[row as usize * in_features as usize + input as usize];
+            let is_there = first_input + slot < in_features;
+            let at = slot * rows * TILE + sample;
+            write_values::<f32>(&mut values, at, TILE, number, is_there, &knots, layer, false);
+            pair += UNITS;
+        }
+        let mut vector = unit;
+        while vector < comptime!(depth * VECTORS) {
+            let (line, place) = (vector / VECTORS, vector % VECTORS * 4);
+            let input = first_input + line / rows;
+            let mut four = Four::new(0.0f32);
+            if input < in_features {
+                #[unroll]
+                for at in 0..4usize {
+                    // Beyond the end the last weight is read, and its sum is not written.
+                    let output = min(first_output + place + comptime!(at as u32), outputs - 1);
+                    let row = line % rows;
+                    four.insert(
+                        at,
+                        weight(spline, base, scaler, input, row, output, outputs, layer),
+                    );
+                }
+            }
+            weights[vector as usize] = four;
+            vector += UNITS;
+        }
+        sync_cube();
+
+        for row in 0..depth {
+            let near = weights[(row * VECTORS + column) as usize];
+            let far = weights[(row * VECTORS + SIDE + column) as usize];
+            #[unroll]
+            for sample in 0..EACH {
+                let value = values[(row * TILE + comptime!(sample * SIDE) + line) as usize];
+                let value = Four::new(value);
+                let at = comptime!(2 * sample as usize);
+                sums[at] = fma(value, near, sums[at]);
+                sums[comptime!(at + 1)] = fma(value, far, sums[comptime!(at + 1)]);
+            }
+        }
+        sync_cube();
+        first_input += slots;
+    }
+
+    #[unroll]
+    for sample in 0..EACH {
+        let row = first_sample + comptime!(sample * SIDE) + line;
+        #[unroll]
+        for place in 0..8usize {
+            let (half, lane) = comptime!((place / 4, place % 4));
+            let output = first_output + column * 4 + comptime!((half * 64 + lane) as u32);
+            if row < batch && output < outputs {
+                let mut sum = sums[comptime!(2 * sample as usize + half)].extract(lane);
+                if comptime!(layer.has_bias) {
+                    sum += bias[output as usize];
+                }
+                y[row as usize * outputs as usize + output as usize] = sum;
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The passes of a layer on tensor cores: basis values, weights and gradients are rounded to bf16 or
+//! f16, and their products summed in f32.
+//!
+//! Positions and bases are computed in f32 and rounded once. The weights are laid out before each
+//! pass, multiplied by their factors and padded with zeros to whole tiles.
+
+mod forward;
+#[cfg(feature = "autodiff")]
+mod input_gradient;
+mod pack;
+#[cfg(feature = "autodiff")]
+mod weight_gradient;
+
+use cubecl::ir::{ElemType, FloatKind};
+use cubecl::prelude::*;
+
+pub(super) use forward::forward;
+#[cfg(feature = "autodiff")]
+pub(super) use input_gradient::input_gradient;
+pub(super) use pack::{Packing, pack};
+#[cfg(feature = "autodiff")]
+pub(super) use weight_gradient::weight_gradient;
+
+use super::layer::CubeLayer;
+use crate::kernels::CubeForm;
+
+/// Units of a plane, and planes of a cube.
+const PLANE: u32 = 32;
+const PLANES: u32 = 8;
+const UNITS: u32 = PLANE * PLANES;
+
+/// Rows and columns of a matrix that a plane multiplies in one instruction.
+const FRAGMENT: u32 = 16;
+/// Samples and outputs of a cube.
+const TILE: u32 = 128;
+/// From a row of a tile in shared memory to the next: rows begin in other banks.
+const PITCH: u32 = TILE + 8;
+/// Rows of weights that a chunk has at most.
+const DEPTH: u32 = 64;
+
+/// Shared memory of the largest kernel, the input gradient.
+const SHARED_BYTES: usize = 49152;
+
+/// The numbers of a form's products; `None` for the forms without tensor cores.
+pub(super) fn numbers(form: CubeForm) -> Option<ElemType> {
+    match form {
+        CubeForm::Bf16 => Some(ElemType::Float(FloatKind::BF16)),
+        CubeForm::F16 => Some(ElemType::Float(FloatKind::F16)),
+        CubeForm::Sparse | CubeForm::Dense => None,
+    }
+}
+
+/// Whether a device multiplies matrices of these numbers, and a layer's rows fit into a chunk.
+pub(super) fn is_for(client: &Client, layer: CubeLayer, numbers: ElemType) -> bool {
+    let properties = client.properties();
+    let hardware = &properties.hardware;
+    let sums = ElemType::Float(FloatKind::F32);
+    let is_ours = |config: &cubecl::ir::features::MmaConfig| {
+        let types = [config.a_type, config.b_type, config.cd_type];
+        let sizes = [config.m, config.n, config.k].map(|size| size as u32);
+        types == [numbers, numbers, sums] && sizes == [FRAGMENT; 3]
+    };
+    layer.rows() as u32 <= DEPTH
+        && hardware.max_shared_memory_size >= SHARED_BYTES
+        && (hardware.plane_size_min, hardware.plane_size_max) == (PLANE, PLANE)
+        && properties.features.matmul.cmma.iter().any(is_ours)
+}
