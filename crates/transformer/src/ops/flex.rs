@@ -1,11 +1,14 @@
 //! Our operations on burn's CPU backend.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Shape, TensorData};
-use updraft_simd::{Isa, Uninitialized, fill_in_pieces, grown, pool_threads};
+use updraft_simd::{
+    Isa, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads, take_memory,
+};
 
 use super::extension::TransformerBackend;
 #[cfg(feature = "autodiff")]
@@ -40,12 +43,16 @@ impl TransformerBackend for Flex {
     ) -> (FlexTensor, FlexTensor) {
         let [q, k, v] = [q, k, v].map(contiguous);
         let shape = shape(&q, &k, heads);
-        forward(shape, [heads_of(&q), heads_of(&k), heads_of(&v)])
+        let result = forward(shape, [heads_of(&q), heads_of(&k), heads_of(&v)]);
+        keep([q, k, v]);
+        result
     }
 
     fn self_attention(qkv: FlexTensor, heads: usize) -> (FlexTensor, FlexTensor) {
         let qkv = contiguous(qkv);
-        forward(shape_of_all(&qkv, heads), parts(&qkv))
+        let result = forward(shape_of_all(&qkv, heads), parts(&qkv));
+        keep([qkv]);
+        result
     }
 
     fn norm_of_rows(
@@ -63,6 +70,7 @@ impl TransformerBackend for Flex {
         let y = result(rows * len, PIECE_ROWS * len, |y| {
             layer_norm(isa(), input, beta.storage(), y, &mut statistics, pool_threads());
         });
+        keep([x]);
         (tensor(y, dims), tensor(statistics.into_flattened(), [rows, 2]))
     }
 
@@ -80,6 +88,7 @@ impl TransformerBackend for Flex {
         let y = result(dims.iter().product(), PIECE_ROWS * bias.len(), |y| {
             bias_gelu(isa(), x.storage(), bias, y, pool_threads());
         });
+        keep([x]);
         tensor(y, dims)
     }
 }
@@ -95,10 +104,13 @@ impl TransformerGradients for Flex {
         let inputs = inputs.map(contiguous);
         let [q, k, _] = &inputs;
         let shape = shape(q, k, heads);
-        backward(shape, inputs.each_ref().map(heads_of), result, dy, |[dq, dk, dv]| {
+        let of_inputs = inputs.each_ref().map(heads_of);
+        let gradients = backward(shape, of_inputs, result, dy, |[dq, dk, dv]| {
             [(dq, shape.queries), (dk, shape.keys), (dv, shape.keys)]
                 .map(|(gradient, tokens)| by_token(shape, &[gradient], tokens))
-        })
+        });
+        keep(inputs);
+        gradients
     }
 
     fn self_attention_gradient(
@@ -109,9 +121,11 @@ impl TransformerGradients for Flex {
     ) -> FlexTensor {
         let qkv = contiguous(qkv);
         let shape = shape_of_all(&qkv, heads);
-        backward(shape, parts(&qkv), result, dy, |gradients| {
+        let gradient = backward(shape, parts(&qkv), result, dy, |gradients| {
             by_token(shape, &gradients, shape.queries)
-        })
+        });
+        keep([qkv]);
+        gradient
     }
 
     fn layer_norm_gradient(
@@ -131,6 +145,7 @@ impl TransformerGradients for Flex {
             let dy = dy.storage();
             layer_norm_gradient(isa(), input, statistics, dy, dx, of_parameters, threads);
         });
+        keep([x, dy]);
         [tensor(dx, dims), tensor(dgamma, [len]), tensor(dbeta, [len])]
     }
 
@@ -161,7 +176,7 @@ impl TransformerGradients for Flex {
             bias: None,
         };
         let [of_input, of_weight, of_bias] = wanted;
-        [
+        let gradients = [
             of_input.then(|| product(dx, of_x)),
             of_weight.then(|| product(dweight, shape)),
             of_bias.then(|| {
@@ -169,7 +184,9 @@ impl TransformerGradients for Flex {
                 column_sums(isa(), dy.storage(), &mut sums, pool_threads());
                 tensor(sums, [outputs])
             }),
-        ]
+        ];
+        keep([x, dy]);
+        gradients
     }
 
     fn bias_gelu_gradient(x: FlexTensor, bias: FlexTensor, dy: FlexTensor) -> [FlexTensor; 2] {
@@ -180,6 +197,7 @@ impl TransformerGradients for Flex {
             let (x, dy) = (x.storage(), dy.storage());
             bias_gelu_gradient(isa(), x, bias, dy, dx, &mut dbias, pool_threads());
         });
+        keep([x, dy]);
         let len = dbias.len();
         [tensor(dx, dims), tensor(dbias, [len])]
     }
@@ -195,14 +213,17 @@ fn linear(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTe
     let bias = bias.as_ref().map(FlexTensor::storage);
     of_y.pop();
     of_y.push(columns);
-    product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y)
+    let y = product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y);
+    keep([x]);
+    y
 }
 
 fn product(product: MatrixProduct<'_>, shape: Vec<usize>) -> FlexTensor {
     // Taken out, as for attention.
     let mut scratch = PRODUCT.take();
-    let to = result(product.rows * product.columns, product.piece(), |to| {
-        product.compute(isa(), to, &mut scratch, pool_threads());
+    let threads = pool_threads();
+    let to = result(product.rows * product.columns, product.piece(threads), |to| {
+        product.compute(isa(), to, &mut scratch, threads);
     });
     PRODUCT.set(scratch);
     tensor(to, shape)
@@ -230,14 +251,16 @@ fn backward<T>(
     let [y, log_sums] = result.map(contiguous);
     let dy = contiguous(dy);
     let inputs = [q, k, v, heads_of(&y), heads_of(&dy)];
-    with_scratch(|Scratch { by_head: [dq, dk, dv], threads }| {
+    let gradients = with_scratch(|Scratch { by_head: [dq, dk, dv], threads }| {
         let keys = shape.batch * shape.heads * shape.keys * shape.head_dim;
         let (dq, dk, dv) = (grown(dq, shape.output_len()), grown(dk, keys), grown(dv, keys));
         let log_sums = log_sums.storage();
         let gradients = [&mut *dq, &mut *dk, &mut *dv];
         shape.backward(isa(), inputs, log_sums, gradients, threads, pool_threads());
         finish([dq, dk, dv])
-    })
+    });
+    keep([y, dy]);
+    gradients
 }
 
 /// The tensor `[batch, tokens, parts · embedding]` of parts by heads.
@@ -280,9 +303,19 @@ fn with_scratch<T>(run: impl FnOnce(&mut Scratch) -> T) -> T {
     result
 }
 
-/// A new result, written in pieces.
+/// A new result in pieces, in memory of a consumed tensor if there is some.
 fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
-    fill_in_pieces(Vec::new(), len, piece, fill)
+    fill_in_pieces(take_memory(len), len, piece, fill)
+}
+
+/// Keeps the memory of tensors without other owners.
+fn keep<const N: usize>(tensors: [FlexTensor; N]) {
+    for tensor in tensors {
+        let data = tensor.data_arc();
+        drop(tensor);
+        let memory = Arc::try_unwrap(data).ok().and_then(|bytes| bytes.try_into_vec().ok());
+        memory.into_iter().for_each(keep_memory);
+    }
 }
 
 fn isa() -> Isa {
