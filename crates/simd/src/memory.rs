@@ -120,7 +120,8 @@ mod tests {
         let at = vector.as_ptr();
         keep_memory(vector);
         assert!(take_memory(len + 1).is_empty());
-        assert_eq!(take_memory(len).as_ptr(), at);
+        let again = take_memory(len);
+        assert_eq!(again.as_ptr(), at);
         assert!(take_memory(len).is_empty());
         keep_memory(vec![1.0; len]);
         release_memory();

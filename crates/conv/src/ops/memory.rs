@@ -52,7 +52,8 @@ mod tests {
         assert!(take_memory(len).is_empty(), "somebody holds it still");
         let at = tensor.storage::<f32>().as_ptr();
         keep([tensor]);
-        assert_eq!(take_memory(len).as_ptr(), at);
+        let again = take_memory(len);
+        assert_eq!(again.as_ptr(), at);
         release_memory();
     }
 }

@@ -7,15 +7,16 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::{
-    Isa, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads, take_memory,
+    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads,
+    take_memory,
 };
 
 use super::extension::TransformerBackend;
 #[cfg(feature = "autodiff")]
 use super::extension::TransformerGradients;
 use crate::kernels::{
-    Attention, AttentionScratch, Factor, Heads, LayerNormInput, LinearScratch, MatrixProduct,
-    PIECE_ROWS, bias_gelu, layer_norm,
+    Attention, AttentionScratch, Bf16Scratch, Factor, Heads, LayerNormInput, LinearScratch,
+    MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{bias_gelu_gradient, column_sums, layer_norm_gradient};
@@ -24,6 +25,7 @@ thread_local! {
     /// Kept between operations, so that only the first one of a size allocates.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
     static PRODUCT: RefCell<LinearScratch> = RefCell::default();
+    static BF16_PRODUCT: RefCell<Bf16Scratch> = RefCell::default();
 }
 
 /// Work space of attention.
@@ -74,12 +76,17 @@ impl TransformerBackend for Flex {
         (tensor(y, dims), tensor(statistics.into_flattened(), [rows, 2]))
     }
 
-    fn linear_with_bias(x: FlexTensor, weight: FlexTensor, bias: FlexTensor) -> FlexTensor {
-        linear(x, weight, Some(bias))
+    fn linear_with_bias(
+        x: FlexTensor,
+        weight: FlexTensor,
+        bias: FlexTensor,
+        products: Products,
+    ) -> FlexTensor {
+        linear(x, weight, Some(bias), products)
     }
 
-    fn linear_without_bias(x: FlexTensor, weight: FlexTensor) -> FlexTensor {
-        linear(x, weight, None)
+    fn linear_without_bias(x: FlexTensor, weight: FlexTensor, products: Products) -> FlexTensor {
+        linear(x, weight, None, products)
     }
 
     fn bias_gelu(x: FlexTensor, bias: FlexTensor) -> FlexTensor {
@@ -154,6 +161,7 @@ impl TransformerGradients for Flex {
         weight: FlexTensor,
         dy: FlexTensor,
         wanted: [bool; 3],
+        products: Products,
     ) -> [Option<FlexTensor>; 3] {
         let [x, weight, dy] = [x, weight, dy].map(contiguous);
         let shape = dims(&weight);
@@ -177,8 +185,8 @@ impl TransformerGradients for Flex {
         };
         let [of_input, of_weight, of_bias] = wanted;
         let gradients = [
-            of_input.then(|| product(dx, of_x)),
-            of_weight.then(|| product(dweight, shape)),
+            of_input.then(|| product(dx, of_x, products)),
+            of_weight.then(|| product(dweight, shape, products)),
             of_bias.then(|| {
                 let mut sums = vec![0.0; outputs];
                 column_sums(isa(), dy.storage(), &mut sums, pool_threads());
@@ -203,7 +211,12 @@ impl TransformerGradients for Flex {
     }
 }
 
-fn linear(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTensor {
+fn linear(
+    x: FlexTensor,
+    weight: FlexTensor,
+    bias: Option<FlexTensor>,
+    products: Products,
+) -> FlexTensor {
     let [x, weight] = [x, weight].map(contiguous);
     let bias = bias.map(contiguous);
     let (mut of_y, shape) = (dims(&x), dims(&weight));
@@ -213,19 +226,32 @@ fn linear(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTe
     let bias = bias.as_ref().map(FlexTensor::storage);
     of_y.pop();
     of_y.push(columns);
-    let y = product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y);
+    let y = product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y, products);
     keep([x]);
     y
 }
 
-fn product(product: MatrixProduct<'_>, shape: Vec<usize>) -> FlexTensor {
+fn product(product: MatrixProduct<'_>, shape: Vec<usize>, products: Products) -> FlexTensor {
+    let (len, threads) = (product.rows * product.columns, pool_threads());
     // Taken out, as for attention.
-    let mut scratch = PRODUCT.take();
-    let threads = pool_threads();
-    let to = result(product.rows * product.columns, product.piece(threads), |to| {
-        product.compute(isa(), to, &mut scratch, threads);
-    });
-    PRODUCT.set(scratch);
+    let to = match products {
+        Products::F32 => {
+            let mut scratch = PRODUCT.take();
+            let to = result(len, product.piece(threads), |to| {
+                product.compute(isa(), to, &mut scratch, threads);
+            });
+            PRODUCT.set(scratch);
+            to
+        }
+        Products::Bf16 => {
+            let mut scratch = BF16_PRODUCT.take();
+            let to = result(len, product.bf16_piece(threads), |to| {
+                product.compute_in_bf16(Bf16Unit::detect(), isa(), to, &mut scratch, threads);
+            });
+            BF16_PRODUCT.set(scratch);
+            to
+        }
+    };
     tensor(to, shape)
 }
 

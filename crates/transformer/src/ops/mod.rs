@@ -16,6 +16,8 @@ use burn::{
     backend::{Dispatch, DispatchDevice},
     tensor::{DType, Device},
 };
+#[cfg(feature = "flex")]
+use updraft_simd::Products;
 
 #[cfg(feature = "flex")]
 use self::extension::TransformerBackend;
@@ -132,6 +134,9 @@ pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
 
 /// A linear layer, `x·weight + bias`, with the weights as burn's `Linear` has them.
 ///
+/// Within a scope of [`Products::Bf16`](updraft_simd::Products) the kernels round the factors of the
+/// product to bf16, in both passes, and add in f32.
+///
 /// # Shapes
 /// - `x`: `[…, inputs]`
 /// - `weight`: `[inputs, outputs]`
@@ -160,9 +165,10 @@ pub fn linear<const D: usize>(
         && of_x.iter().product::<usize>() * outputs > 0
     {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+        let products = Products::current();
         return Tensor::from_dispatch(match bias {
-            Some(bias) => Dispatch::linear_with_bias(x, weight, bias.into_dispatch()),
-            None => Dispatch::linear_without_bias(x, weight),
+            Some(bias) => Dispatch::linear_with_bias(x, weight, bias.into_dispatch(), products),
+            None => Dispatch::linear_without_bias(x, weight, products),
         });
     }
     plain::linear(x, weight, bias)

@@ -1,6 +1,7 @@
 //! Our operations against burn's own, in values and gradients.
 
 use burn::tensor::{Device, FloatDType, Gradients, Tensor, TensorData};
+use updraft_simd::Products;
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
 use crate::{attention, bias_gelu, layer_norm, linear, plain, self_attention};
@@ -154,4 +155,34 @@ fn attention_to_nothing_is_refused() {
 #[should_panic(expected = "a linear layer of 5 inputs and 3 outputs takes no [2, 4]")]
 fn linear_layers_take_their_inputs() {
     let _ = linear(leaf(1, [2, 4]), leaf(2, [5, 3]), None);
+}
+
+#[test]
+fn linear_layers_in_a_scope_of_bf16_multiply_rounded_numbers_in_both_passes() {
+    let [inputs, outputs] = [40, 24];
+    let (x, weight) = (leaf(1, [3, 7, inputs]), leaf(2, [inputs, outputs]));
+    let bias = leaf(3, [outputs]);
+    let compute = || linear(x.clone(), weight.clone(), Some(bias.clone()));
+    let (y, exact) = (Products::Bf16.scope(compute), compute());
+    // The gradients are computed outside of the scope, from rounded numbers all the same.
+    let factors = leaf(99, [3, 7, outputs]).detach();
+    let [given, right] = [&y, &exact].map(|y| (y.clone() * factors.clone()).sum().backward());
+    // 8 bits of each factor, and sums of 40, 24 and 21 products of numbers up to 1.
+    let close = Tolerance::new(2e-2, 1e-2);
+    assert_close(&y, &exact, close);
+    assert_ne!(y.into_data(), exact.into_data());
+    for (given, right) in [
+        (x.grad(&given).map(Tensor::into_data), x.grad(&right).map(Tensor::into_data)),
+        (weight.grad(&given).map(Tensor::into_data), weight.grad(&right).map(Tensor::into_data)),
+    ] {
+        let [given, right] =
+            [given, right].map(|data| data.expect("a gradient").iter::<f32>().collect::<Vec<_>>());
+        assert_close(&given, &right, close);
+        assert_ne!(given, right);
+    }
+    assert_close(
+        &bias.grad(&given).expect("a gradient"),
+        &bias.grad(&right).expect("a gradient"),
+        tolerance::F32,
+    );
 }
