@@ -14,7 +14,7 @@ use crate::problem::int8_product::{Int8Product, Tail};
 use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
-use crate::problem::optimizer::OptimizerStep;
+use crate::problem::optimizer::{Algorithm, OptimizerStep};
 use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::sliding::Sliding;
@@ -206,15 +206,15 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::TrainStep(TrainStep { network: full_size, batch: 128 }),
         "the same network at the full size of its images",
     );
-    add(
-        Problem::Optimizer(OptimizerStep { network: CIFAR10 }),
-        "AdamW over the parameters of configs/cifar10.toml's network",
-    );
     let wide = Network { channels: 256, ..CIFAR10 };
-    add(
-        Problem::Optimizer(OptimizerStep { network: wide }),
-        "AdamW over parameters that exceed the cache",
-    );
+    for (algorithm, network, about) in [
+        (Algorithm::Adamw, CIFAR10, "AdamW over the parameters of configs/cifar10.toml's network"),
+        (Algorithm::Adamw, wide, "AdamW over parameters that exceed the cache"),
+        (Algorithm::Sgd, CIFAR10, "SGD over the parameters of configs/cifar10.toml's network"),
+        (Algorithm::Sgd, wide, "SGD over parameters that exceed the cache"),
+    ] {
+        add(Problem::Optimizer(OptimizerStep { algorithm, network }), about);
+    }
     for pass in [Pass::Forward, Pass::Training] {
         for (part, tokens, about) in TRANSFORMERS {
             let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass };
