@@ -63,11 +63,18 @@ const CONVOLUTIONS: [(Conv2d, &str); 11] = [
 ];
 
 /// What of a transformer's block is computed, and for how many tokens.
-const TRANSFORMERS: [(Part, usize, &str); 4] = [
-    (Part::Attention, 512, "self-attention of 6 heads, without projections"),
-    (Part::Attention, 2048, "the same, of a sequence whose pairs exceed the cache"),
-    (Part::Block, 512, "a block of a transformer with 384 numbers a token"),
-    (Part::Block, 2048, "the same of a longer sequence"),
+const TRANSFORMERS: [(Part, usize, bool, &str); 6] = [
+    (Part::Attention, 512, false, "self-attention of 6 heads, without projections"),
+    (Part::Attention, 2048, false, "the same, of a sequence whose pairs exceed the cache"),
+    (Part::Block, 512, false, "a block of a transformer with 384 numbers a token"),
+    (Part::Block, 2048, false, "the same of a longer sequence"),
+    (
+        Part::Block,
+        512,
+        true,
+        "the block of 512 tokens, linear layers in bf16; burn computes in f32",
+    ),
+    (Part::Block, 2048, true, "the same of a longer sequence"),
 ];
 
 /// Batch, channels and side of a batch norm.
@@ -216,8 +223,8 @@ pub(crate) fn entries() -> Vec<Entry> {
         add(Problem::Optimizer(OptimizerStep { algorithm, network }), about);
     }
     for pass in [Pass::Forward, Pass::Training] {
-        for (part, tokens, about) in TRANSFORMERS {
-            let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass };
+        for (part, tokens, bf16, about) in TRANSFORMERS {
+            let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass, bf16 };
             add(Problem::Transformer(block), about);
         }
     }
