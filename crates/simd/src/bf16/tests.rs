@@ -97,8 +97,9 @@ fn what_is_not_finite_or_below_the_normal_range_is_the_same_on_every_path() {
         a[index * 40 + 3] = number;
         b[5 * 32 + index] = number;
     }
-    // A product below the normal range.
-    (a[20 * 40], b[0]) = (1e-30, 1e-15);
+    // A product below the normal range, and a factor below it, as the only terms of their rows.
+    a[20 * 40..22 * 40].fill(0.0);
+    (a[20 * 40], a[21 * 40], b[0], b[1]) = (1e-30, 1e-39, 1e-10, 1e10);
     a[30 * 40 + 1] = f32::NAN;
     let a = Bf16Factor { numbers: &a, pitch: 40, rows_are_lanes: true };
     let b = Bf16Factor { numbers: &b, pitch: 32, rows_are_lanes: false };
