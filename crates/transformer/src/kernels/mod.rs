@@ -6,6 +6,8 @@ mod gelu;
 mod layer_norm;
 mod linear;
 mod linear_bf16;
+#[cfg(test)]
+mod linear_tests;
 mod panels;
 mod product;
 #[cfg(test)]
