@@ -20,7 +20,7 @@ pub const TILE_LANES: usize = 16;
 /// Terms of a tile.
 pub const TILE_TERMS: usize = 32;
 
-/// Rows and columns of a result that [`Bf16Unit::multiply`] computes at a time.
+/// Rows and columns of a result that a product of [`Bf16Unit::run`] has.
 pub const BF16_SQUARE: usize = 2 * TILE_LANES;
 
 /// A tile: `[row][pair]` of a left factor, `[pair][column]` of a right one. A pair of terms is one
