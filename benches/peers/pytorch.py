@@ -151,13 +151,18 @@ def adamw(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
 
 
+def sgd(model):
+    settings = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "fused": True}
+    return torch.optim.SGD(model.parameters(), lr=1e-3, **settings)
+
+
 def optimizer(problem, layout, _folder):
     model = dual_pathway.by_formula(problem["network"]).to(memory_format=layout)
     for name, parameter in model.named_parameters():
         parameter.grad = dual_pathway.as_parameter(
             name, parameter, lambda path, shape: formula.tensor("gradient of " + path, shape, 0.1)
         )
-    stepper = adamw(model)
+    stepper = adamw(model) if problem["algorithm"] == "adamw" else sgd(model)
 
     def outputs():
         for _ in range(3):

@@ -82,7 +82,8 @@ def passes(problem, strategy):
     p = parameters(embedding) if is_block else {}
 
     def compute(x, p):
-        return block(x, p, heads, fused) if is_block else attend(x, heads, fused)
+        with torch.autocast("cpu", torch.bfloat16, enabled=problem["bf16"]):
+            return block(x, p, heads, fused) if is_block else attend(x, heads, fused)
 
     if strategy == "pytorch-compiled":
         compute = torch.compile(compute)

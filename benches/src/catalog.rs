@@ -14,7 +14,7 @@ use crate::problem::int8_product::{Int8Product, Tail};
 use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
-use crate::problem::optimizer::OptimizerStep;
+use crate::problem::optimizer::{Algorithm, OptimizerStep};
 use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::sliding::Sliding;
@@ -63,11 +63,18 @@ const CONVOLUTIONS: [(Conv2d, &str); 11] = [
 ];
 
 /// What of a transformer's block is computed, and for how many tokens.
-const TRANSFORMERS: [(Part, usize, &str); 4] = [
-    (Part::Attention, 512, "self-attention of 6 heads, without projections"),
-    (Part::Attention, 2048, "the same, of a sequence whose pairs exceed the cache"),
-    (Part::Block, 512, "a block of a transformer with 384 numbers a token"),
-    (Part::Block, 2048, "the same of a longer sequence"),
+const TRANSFORMERS: [(Part, usize, bool, &str); 6] = [
+    (Part::Attention, 512, false, "self-attention of 6 heads, without projections"),
+    (Part::Attention, 2048, false, "the same, of a sequence whose pairs exceed the cache"),
+    (Part::Block, 512, false, "a block of a transformer with 384 numbers a token"),
+    (Part::Block, 2048, false, "the same of a longer sequence"),
+    (
+        Part::Block,
+        512,
+        true,
+        "the block of 512 tokens, linear layers in bf16; burn computes in f32",
+    ),
+    (Part::Block, 2048, true, "the same of a longer sequence"),
 ];
 
 /// Batch, channels and side of a batch norm.
@@ -208,18 +215,18 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::TrainStep(TrainStep { network: full_size, batch: 128 }),
         "the same network at the full size of its images",
     );
-    add(
-        Problem::Optimizer(OptimizerStep { network: CIFAR10 }),
-        "AdamW over the parameters of configs/cifar10.toml's network",
-    );
     let wide = Network { channels: 256, ..CIFAR10 };
-    add(
-        Problem::Optimizer(OptimizerStep { network: wide }),
-        "AdamW over parameters that exceed the cache",
-    );
+    for (algorithm, network, about) in [
+        (Algorithm::Adamw, CIFAR10, "AdamW over the parameters of configs/cifar10.toml's network"),
+        (Algorithm::Adamw, wide, "AdamW over parameters that exceed the cache"),
+        (Algorithm::Sgd, CIFAR10, "SGD over the parameters of configs/cifar10.toml's network"),
+        (Algorithm::Sgd, wide, "SGD over parameters that exceed the cache"),
+    ] {
+        add(Problem::Optimizer(OptimizerStep { algorithm, network }), about);
+    }
     for pass in [Pass::Forward, Pass::Training] {
-        for (part, tokens, about) in TRANSFORMERS {
-            let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass };
+        for (part, tokens, bf16, about) in TRANSFORMERS {
+            let block = Transformer { part, tokens, heads: 6, head_dim: 64, pass, bf16 };
             add(Problem::Transformer(block), about);
         }
     }

@@ -12,6 +12,7 @@ use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 use crate::gpu;
 use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
+use crate::problem::optimizer::{Algorithm, OptimizerStep};
 use crate::problem::{Pass, Problem};
 
 /// The role of a strategy in the catalog.
@@ -261,6 +262,9 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
             vec![python("pytorch"), candle()]
         }
         Problem::Transformer(_) => TRANSFORMER_PEERS.map(|id| of(id, "transformer.py")).to_vec(),
+        Problem::Optimizer(OptimizerStep { algorithm: Algorithm::Sgd, .. }) => {
+            vec![python("pytorch")]
+        }
         Problem::Optimizer(_) => vec![python("pytorch"), candle()],
         Problem::Int8Product(product) => {
             let runtime = of("onnxruntime", "onnx_runtime.py");

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
@@ -18,12 +20,94 @@ pub(crate) const WEIGHT_DECAY: f32 = 0.01;
 const BETA: [f64; 2] = [0.9, 0.999];
 const EPSILON: f64 = 1e-8;
 
+const MOMENTUM: f64 = 0.9;
+
 /// The steps that a proof makes: from the second on, the moments matter.
 const PROVED_STEPS: i32 = 3;
 
-/// `AdamW` with fixed gradients.
+/// Which optimizer makes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Algorithm {
+    Adamw,
+    /// With Nesterov momentum.
+    Sgd,
+}
+
+impl Algorithm {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Adamw => "adamw",
+            Self::Sgd => "sgd",
+        }
+    }
+
+    fn of_burn(self) -> ModuleOptimizer {
+        let momentum = MomentumConfig::new().with_momentum(MOMENTUM);
+        match self {
+            Self::Adamw => AdamWConfig::new()
+                .with_weight_decay(WEIGHT_DECAY)
+                .with_epsilon(EPSILON as f32)
+                .init(),
+            Self::Sgd => SgdConfig::new()
+                .with_weight_decay(Some(WeightDecayConfig::new(WEIGHT_DECAY)))
+                .with_momentum(Some(momentum.with_dampening(0.0).with_nesterov(true)))
+                .init(),
+        }
+    }
+
+    fn of_ours(self) -> ModuleOptimizer {
+        let config = match self {
+            Self::Adamw => {
+                OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY, betas: [0.9, 0.999] }
+            }
+            Self::Sgd => OptimizerConfig::Sgd {
+                momentum: MOMENTUM,
+                weight_decay: WEIGHT_DECAY,
+                norm_bias_factor: 1.0,
+            },
+        };
+        config.init()
+    }
+
+    /// A parameter after the steps of a proof.
+    fn updated(self, mut weight: f64, gradient: f64) -> f64 {
+        let (mut first, mut second, decay) = (0.0, 0.0, f64::from(WEIGHT_DECAY));
+        for step in 1..=PROVED_STEPS {
+            match self {
+                Self::Adamw => {
+                    weight -= LEARNING_RATE * decay * weight;
+                    first = BETA[0] * first + (1.0 - BETA[0]) * gradient;
+                    second = BETA[1] * second + (1.0 - BETA[1]) * gradient * gradient;
+                    let first = first / (1.0 - BETA[0].powi(step));
+                    let second: f64 = second / (1.0 - BETA[1].powi(step));
+                    weight -= LEARNING_RATE * first / (second.sqrt() + EPSILON);
+                }
+                Self::Sgd => {
+                    let gradient = gradient + decay * weight;
+                    first = MOMENTUM * first + gradient;
+                    weight -= LEARNING_RATE * (gradient + MOMENTUM * first);
+                }
+            }
+        }
+        weight
+    }
+
+    /// Tensors that a step reads and writes.
+    const fn accesses(self) -> u64 {
+        match self {
+            // Reads weight, gradient and two moments; writes weight and moments.
+            Self::Adamw => 7,
+            // Reads weight, gradient and velocity; writes weight and velocity.
+            Self::Sgd => 5,
+        }
+    }
+}
+
+/// An optimizer with fixed gradients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OptimizerStep {
+    pub(crate) algorithm: Algorithm,
     pub(crate) network: Network,
 }
 
@@ -34,17 +118,17 @@ fn gradient(path: &str, count: usize) -> Vec<f32> {
 
 impl Task for OptimizerStep {
     fn id(&self) -> String {
-        format!("optimizer/adamw-{}", self.network.id())
+        format!("optimizer/{}-{}", self.algorithm.name(), self.network.id())
     }
 
     fn small(&self) -> Problem {
-        Problem::Optimizer(Self { network: self.network.small() })
+        Problem::Optimizer(Self { network: self.network.small(), ..self.clone() })
     }
 
     fn work(&self) -> Work {
         let count = self.network.parameter_count() as u64;
-        // Reads weight, gradient and two moments; writes weight and moments.
-        Work { operations: None, bytes: Some(4 * 7 * count), samples: None }
+        let bytes = Some(4 * self.algorithm.accesses() * count);
+        Work { operations: None, bytes, samples: None }
     }
 
     fn reference(&self) -> Result<Outputs> {
@@ -52,17 +136,7 @@ impl Task for OptimizerStep {
         for (path, start) in self.network.parameters()? {
             let gradients = gradient(&path, start.len());
             let updated = start.iter().zip(gradients).map(|(&weight, gradient)| {
-                let (mut weight, gradient) = (f64::from(weight), f64::from(gradient));
-                let (mut first, mut second) = (0.0, 0.0);
-                for step in 1..=PROVED_STEPS {
-                    weight -= LEARNING_RATE * f64::from(WEIGHT_DECAY) * weight;
-                    first = BETA[0] * first + (1.0 - BETA[0]) * gradient;
-                    second = BETA[1] * second + (1.0 - BETA[1]) * gradient * gradient;
-                    let first = first / (1.0 - BETA[0].powi(step));
-                    let second: f64 = second / (1.0 - BETA[1].powi(step));
-                    weight -= LEARNING_RATE * first / (second.sqrt() + EPSILON);
-                }
-                weight
+                self.algorithm.updated(f64::from(weight), f64::from(gradient))
             });
             outputs.insert(path.clone(), updated.collect());
         }
@@ -82,12 +156,8 @@ impl Task for OptimizerStep {
             model: Some(model),
             gradients: fill.gradients,
             optimizer: match site.kernels {
-                Kernels::Burn => AdamWConfig::new()
-                    .with_weight_decay(WEIGHT_DECAY)
-                    .with_epsilon(EPSILON as f32)
-                    .init(),
-                _ => OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY, betas: [0.9, 0.999] }
-                    .init(),
+                Kernels::Burn => self.algorithm.of_burn(),
+                _ => self.algorithm.of_ours(),
             },
             device,
         }))

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use burn::tensor::{DType, Device, Gradients, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+use updraft_simd::Products;
 use updraft_transformer::{bias_gelu, layer_norm, linear, plain, self_attention};
 
 use crate::formula;
@@ -21,7 +22,7 @@ pub(crate) enum Part {
     Block,
 }
 
-/// A part of a block of a transformer over one sequence, f32.
+/// A part of a block of a transformer over one sequence, of tensors in f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Transformer {
     pub(crate) part: Part,
@@ -29,6 +30,8 @@ pub(crate) struct Transformer {
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) pass: Pass,
+    /// Whether linear layers multiply numbers rounded to bf16.
+    pub(crate) bf16: bool,
 }
 
 /// The parameters of a block: names, and the sizes of weights or the length of a vector.
@@ -92,12 +95,13 @@ impl Transformer {
 
 impl Task for Transformer {
     fn id(&self) -> String {
-        let Self { part, tokens, heads, head_dim, pass } = self;
+        let Self { part, tokens, heads, head_dim, pass, bf16 } = self;
+        let bf16 = if *bf16 { "-bf16" } else { "" };
         let part = match part {
             Part::Attention => "attention",
             Part::Block => "block",
         };
-        format!("transformer/{part}-{}-n{tokens}-{heads}x{head_dim}", pass.name())
+        format!("transformer/{part}-{}{bf16}-n{tokens}-{heads}x{head_dim}", pass.name())
     }
 
     fn small(&self) -> Problem {
@@ -122,12 +126,13 @@ impl Task for Transformer {
     fn reference(&self) -> Result<Outputs> {
         let device = Device::flex().autodiff();
         let operands = self.operands(&device, DType::F64);
-        let is_ours = false;
-        OnBurn { operands, is_ours, part: self.part, pass: self.pass, device }.outputs()
+        let (is_ours, products) = (false, Products::F32);
+        OnBurn { operands, is_ours, products, part: self.part, pass: self.pass, device }.outputs()
     }
 
     fn tolerance(&self) -> f64 {
-        1e-5
+        // Eight bits of each factor, in four products one after the other.
+        if self.bf16 { 3e-2 } else { 1e-5 }
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
@@ -137,7 +142,9 @@ impl Task for Transformer {
         };
         let operands = self.operands(&device, DType::F32);
         let is_ours = site.kernels == Kernels::Ours;
-        Ok(Box::new(OnBurn { operands, is_ours, part: self.part, pass: self.pass, device }))
+        let products = if self.bf16 { Products::Bf16 } else { Products::F32 };
+        let Self { part, pass, .. } = *self;
+        Ok(Box::new(OnBurn { operands, is_ours, products, part, pass, device }))
     }
 }
 
@@ -199,6 +206,7 @@ impl Operands {
 struct OnBurn {
     operands: Operands,
     is_ours: bool,
+    products: Products,
     part: Part,
     pass: Pass,
     device: Device,
@@ -206,10 +214,11 @@ struct OnBurn {
 
 impl OnBurn {
     fn run(&self) -> (Tensor<3>, Option<(Operands, Gradients)>) {
-        let compute = |operands: &Operands| match self.part {
+        let part = |operands: &Operands| match self.part {
             Part::Attention => operands.attention(self.is_ours),
             Part::Block => operands.block(self.is_ours),
         };
+        let compute = |operands: &Operands| self.products.scope(|| part(operands));
         match self.pass {
             Pass::Forward => (compute(&self.operands), None),
             Pass::Training => {

@@ -35,7 +35,7 @@ pub use ops::{
 
 // Memory that operations on flex keep for reuse.
 #[cfg(feature = "flex")]
-pub use ops::{release_memory, set_memory_capacity};
+pub use updraft_simd::{release_memory, set_memory_capacity};
 
 // Activations of convolutions and normalizations.
 pub use kernels::{Activation, Slope};

@@ -1,12 +1,7 @@
 //! Adam with decoupled weight decay.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use burn::optim::{AdamWConfig, AdamWState, LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
-
-/// Whether burn's optimizer updates every parameter.
-static PREFERS_PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Adam with decoupled weight decay, in one pass over each parameter on the CPU.
 ///
@@ -93,12 +88,6 @@ impl AdamW {
         Self { weight_decay, ..self }
     }
 
-    /// Lets burn's own optimizer update all parameters in this process, to compare our kernel with
-    /// it.
-    pub fn make_plain_default() {
-        PREFERS_PLAIN.store(true, Ordering::Relaxed);
-    }
-
     /// burn's optimizer of these values.
     fn plain(&self) -> burn::optim::AdamW {
         AdamWConfig::new()
@@ -121,7 +110,7 @@ impl Optimizer for AdamW {
         state: Option<AdamWState<D>>,
     ) -> (Tensor<D>, Option<AdamWState<D>>) {
         #[cfg(feature = "flex")]
-        if !prefers_plain() && crate::ops::take(&parameter, &gradient, state.as_ref()) {
+        if !crate::plain::is_default() && takes(&parameter, &gradient, state.as_ref()) {
             return self.fused(learning_rate, parameter, gradient, state);
         }
         self.plain().step(learning_rate, parameter, gradient, state)
@@ -132,9 +121,17 @@ impl Optimizer for AdamW {
     }
 }
 
+/// Whether the kernel takes these tensors.
 #[cfg(feature = "flex")]
-fn prefers_plain() -> bool {
-    PREFERS_PLAIN.load(Ordering::Relaxed)
+fn takes<const D: usize>(
+    parameter: &Tensor<D>,
+    gradient: &Tensor<D>,
+    state: Option<&AdamWState<D>>,
+) -> bool {
+    let moments = state.map(|state| &state.momentum);
+    let others = moments.iter().flat_map(|moments| [&moments.moment_1, &moments.moment_2]);
+    moments.is_none_or(|moments| moments.max_moment_2.is_none())
+        && [parameter, gradient].into_iter().chain(others).all(crate::ops::runs_kernels)
 }
 
 #[cfg(feature = "flex")]
@@ -160,7 +157,7 @@ impl AdamW {
         let time = time + 1;
         // As burn's: a power in f32, of an exponent in i32.
         let left = |beta: f32| 1.0 - beta.powi(i32::try_from(time).unwrap_or(i32::MAX));
-        let update = crate::kernel::Update {
+        let update = crate::kernels::adamw::Update {
             is_first,
             beta: [self.beta_1, self.beta_2],
             corrections: [left(self.beta_1), left(self.beta_2)],

@@ -1,12 +1,12 @@
-//! The kernel as an operation on burn's tensors.
+//! The kernels as operations on burn's tensors.
 
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, backend_extension};
-use burn::optim::AdamWState;
 use burn::tensor::{DType, Tensor};
 
-use crate::kernel::{self, Update};
+use crate::kernels::adamw::{self, Update};
+use crate::kernels::sgd;
 
 /// A parameter and its moments after a step.
 #[derive(ExtensionType)]
@@ -16,7 +16,14 @@ pub(crate) struct Updated<B: Backend> {
     second: FloatTensor<B>,
 }
 
-/// Our operation, on f32 tensors of one shape.
+/// A parameter and its velocity after a step.
+#[derive(ExtensionType)]
+pub(crate) struct Moved<B: Backend> {
+    parameter: FloatTensor<B>,
+    velocity: FloatTensor<B>,
+}
+
+/// Our operations, on f32 tensors of one shape.
 #[backend_extension(Flex)]
 pub(crate) trait OptimBackend: Backend {
     /// A step of `AdamW`.
@@ -27,6 +34,22 @@ pub(crate) trait OptimBackend: Backend {
         second: FloatTensor<Self>,
         update: Update,
     ) -> Updated<Self>;
+
+    /// A step of gradient descent without momentum.
+    fn sgd(
+        parameter: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        update: sgd::Update,
+    ) -> FloatTensor<Self>;
+
+    /// A step of gradient descent with momentum.
+    fn sgd_with_momentum(
+        parameter: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        velocity: FloatTensor<Self>,
+        update: sgd::Update,
+        momentum: sgd::Momentum,
+    ) -> Moved<Self>;
 }
 
 impl OptimBackend for Flex {
@@ -41,8 +64,28 @@ impl OptimBackend for Flex {
             [parameter, gradient, first, second].map(contiguous);
         // Memory that another tensor shares, an average of the weights for example, is copied here.
         let moments = [first.storage_mut(), second.storage_mut()];
-        kernel::step(update, parameter.storage_mut(), gradient.storage(), moments);
+        adamw::step(update, parameter.storage_mut(), gradient.storage(), moments);
         Updated { parameter, first, second }
+    }
+
+    fn sgd(parameter: FlexTensor, gradient: FlexTensor, update: sgd::Update) -> FlexTensor {
+        let [mut parameter, gradient] = [parameter, gradient].map(contiguous);
+        sgd::step(update, parameter.storage_mut(), gradient.storage());
+        parameter
+    }
+
+    fn sgd_with_momentum(
+        parameter: FlexTensor,
+        gradient: FlexTensor,
+        velocity: FlexTensor,
+        update: sgd::Update,
+        momentum: sgd::Momentum,
+    ) -> Moved<Self> {
+        let [mut parameter, gradient, mut velocity] =
+            [parameter, gradient, velocity].map(contiguous);
+        let (numbers, velocities) = (parameter.storage_mut(), velocity.storage_mut());
+        sgd::step_with_momentum(update, momentum, numbers, gradient.storage(), velocities);
+        Moved { parameter, velocity }
     }
 }
 
@@ -53,19 +96,10 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
     in_order
 }
 
-/// Whether the kernel takes these tensors.
-pub(crate) fn take<const D: usize>(
-    parameter: &Tensor<D>,
-    gradient: &Tensor<D>,
-    state: Option<&AdamWState<D>>,
-) -> bool {
-    let moments = state.map(|state| &state.momentum);
-    let others = moments.iter().flat_map(|moments| [&moments.moment_1, &moments.moment_2]);
-    moments.is_none_or(|moments| moments.max_moment_2.is_none())
-        && [parameter, gradient].into_iter().chain(others).all(|tensor| {
-            let device = tensor.device();
-            tensor.dtype() == DType::F32 && matches!(device.as_dispatch(), DispatchDevice::Flex(_))
-        })
+/// Whether the kernels take a tensor.
+pub(crate) fn runs_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
+    let device = tensor.device();
+    tensor.dtype() == DType::F32 && matches!(device.as_dispatch(), DispatchDevice::Flex(_))
 }
 
 /// A step of `AdamW`.
@@ -84,4 +118,30 @@ pub(crate) fn adamw<const D: usize>(
     );
     let [parameter, first, second] = [parameter, first, second].map(Tensor::from_dispatch);
     (parameter, [first, second])
+}
+
+/// A step of gradient descent without momentum.
+pub(crate) fn sgd<const D: usize>(
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    update: sgd::Update,
+) -> Tensor<D> {
+    let [parameter, gradient] = [parameter, gradient].map(Tensor::into_dispatch);
+    Tensor::from_dispatch(<Dispatch as OptimBackend>::sgd(parameter, gradient, update))
+}
+
+/// A step of gradient descent with momentum.
+pub(crate) fn sgd_with_momentum<const D: usize>(
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    velocity: Tensor<D>,
+    update: sgd::Update,
+    momentum: sgd::Momentum,
+) -> [Tensor<D>; 2] {
+    let [parameter, gradient, velocity] =
+        [parameter, gradient, velocity].map(Tensor::into_dispatch);
+    let Moved { parameter, velocity } = <Dispatch as OptimBackend>::sgd_with_momentum(
+        parameter, gradient, velocity, update, momentum,
+    );
+    [parameter, velocity].map(Tensor::from_dispatch)
 }

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 pub fn make_plain_default() {
     updraft_conv::LayerPath::make_plain_default();
     updraft_kan::LayerPath::make_plain_default();
-    updraft_optim::AdamW::make_plain_default();
+    updraft_optim::make_plain_default();
     updraft_transformer::plain::make_default();
 }
 

@@ -4,8 +4,10 @@ use burn::tensor::{DType, Device, FloatDType};
 use serde_json::{Value, json};
 use updraft_device::{MatmulRate, measure};
 use updraft_precision::Policy;
+use updraft_simd::Bf16Unit;
 
 use crate::error::RunError;
+use crate::plain::runs_kernels;
 
 /// Floating-point operations of a training step for each multiply-add of its forward pass: two,
 /// and as many again for each of the two products of the backward pass.
@@ -32,7 +34,13 @@ impl Utilization {
         multiply_adds: u64,
     ) -> Result<Self, RunError> {
         let measured = measure(device)?;
-        Self::new(&measured.matmul, policy, multiply_adds)
+        let mut found = Self::new(&measured.matmul, policy, multiply_adds)?;
+        // What is measured are burn's products, which the kernels of transformers do not use.
+        let has_unit = Bf16Unit::detect().is_fast() && runs_kernels(device);
+        if policy.compute == FloatDType::BF16 && has_unit {
+            found.summary += "; linear layers of transformers multiply with AMX";
+        }
+        Ok(found)
     }
 
     fn new(rates: &[MatmulRate], policy: Policy, multiply_adds: u64) -> Result<Self, RunError> {

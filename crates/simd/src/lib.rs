@@ -1,16 +1,23 @@
 #![doc = include_str!("../README.md")]
 
 mod aligned;
+mod bf16;
 mod dispatch;
 mod int8;
 mod isa;
+mod memory;
 mod peak;
 mod prefetch;
+mod products;
 mod threads;
 mod uninitialized;
 mod vector;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
+pub use bf16::{
+    BF16_SQUARE, Bf16Factor, Bf16Unit, MultiplyTiles, Square, TILE_LANES, TILE_TERMS, Tile,
+    pack_left, pack_right, round_to_bf16,
+};
 pub use dispatch::{Kernel, Vectors};
 #[cfg(target_arch = "aarch64")]
 pub use int8::NeonDot;
@@ -18,8 +25,10 @@ pub use int8::NeonDot;
 pub use int8::{Avx512Vnni, AvxVnni};
 pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
+pub use memory::{keep_memory, release_memory, set_memory_capacity, take_memory};
 pub use peak::RegisterPeak;
 pub use prefetch::prefetch;
+pub use products::Products;
 pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, start_pool, threads};
 pub use uninitialized::{Uninitialized, fill_in_pieces};
 #[cfg(target_arch = "aarch64")]

@@ -2,11 +2,10 @@
 
 use burn::module::ParamGroup;
 use burn::optim::decay::WeightDecayConfig;
-use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamConfig, ModuleOptimizer, Optimizer, Sgd, SgdConfig, SgdState};
+use burn::optim::{AdamConfig, ModuleOptimizer, Optimizer};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_optim::AdamW;
+use updraft_optim::{AdamW, Sgd, SgdState};
 
 use crate::error::TrainError;
 
@@ -129,16 +128,7 @@ fn norm_biases() -> ParamGroup {
 }
 
 fn sgd(momentum: f64, weight_decay: f32) -> Sgd {
-    let mut config = SgdConfig::new();
-    if momentum > 0.0 {
-        config = config.with_momentum(Some(
-            MomentumConfig::new().with_momentum(momentum).with_dampening(0.0).with_nesterov(true),
-        ));
-    }
-    if weight_decay > 0.0 {
-        config = config.with_weight_decay(Some(WeightDecayConfig::new(weight_decay)));
-    }
-    config.build()
+    Sgd::new().with_momentum(momentum as f32).with_nesterov(true).with_weight_decay(weight_decay)
 }
 
 /// Gradient descent with a multiple of the learning rate.

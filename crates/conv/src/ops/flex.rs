@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
-use updraft_simd::{Uninitialized, fill_in_pieces, pool_threads};
+use updraft_simd::{Uninitialized, fill_in_pieces, pool_threads, take_memory};
 
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
@@ -270,7 +270,7 @@ impl ConvGradients for Flex {
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
 pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
-    fill_in_pieces(memory::take(len), len, piece, fill)
+    fill_in_pieces(take_memory(len), len, piece, fill)
 }
 
 /// The tensor, its numbers in order and owned only by the result.

@@ -1,76 +1,15 @@
-//! Memory of consumed tensors, kept for later results of the same size.
-//!
-//! Every training step creates large tensors of the same sizes. An allocator returns memory of
-//! that size to the system, which clears every page before it is used again: that took more
-//! time than the normalizations.
-//!
-//! Only as much is kept of a size as operations request: memory from elsewhere, such as the images
-//! of each batch, would accumulate.
+//! Memory of consumed tensors, kept for later results.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use burn::backend::flex::FlexTensor;
-
-/// The smallest memory that is kept, in numbers; allocators keep smaller memory themselves.
-const LEAST: usize = 1 << 14;
-
-/// The default limit of kept memory, in numbers: 1 GiB.
-const MOST: usize = 1 << 28;
-
-/// The limit of kept vectors of one size after a time in which none was returned.
-const MOST_OWED: usize = 256;
-
-static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
-
-/// Vectors with unspecified contents, those kept for the longest time first.
-struct Kept {
-    vectors: Vec<Vec<f32>>,
-    numbers: usize,
-    /// The limit of kept numbers.
-    capacity: usize,
-    /// By length, how many more were taken than returned.
-    owed: BTreeMap<usize, usize>,
-}
-
-impl Kept {
-    const fn new() -> Self {
-        Self { vectors: Vec::new(), numbers: 0, capacity: MOST, owed: BTreeMap::new() }
-    }
-
-    fn put(&mut self, vector: Vec<f32>) {
-        let Some(owed) = self.owed.get_mut(&vector.len()).filter(|owed| **owed > 0) else { return };
-        *owed -= 1;
-        self.numbers += vector.len();
-        self.vectors.push(vector);
-        self.shrink();
-    }
-
-    /// Frees the oldest until the limit is met.
-    fn shrink(&mut self) {
-        while self.numbers > self.capacity {
-            self.numbers -= self.vectors.remove(0).len();
-        }
-    }
-
-    /// The vector of a length that was put last: it may still be in the cache.
-    fn take(&mut self, len: usize) -> Option<Vec<f32>> {
-        let owed = self.owed.entry(len).or_default();
-        *owed = MOST_OWED.min(*owed + 1);
-        let index = self.vectors.iter().rposition(|vector| vector.len() == len)?;
-        self.numbers -= len;
-        Some(self.vectors.remove(index))
-    }
-}
+use updraft_simd::keep_memory;
+#[cfg(feature = "autodiff")]
+use updraft_simd::take_memory;
 
 /// Keeps the memory of tensors without other owners.
 pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
-    for tensor in tensors {
-        let vector = own_memory(tensor).ok().filter(|vector| vector.len() >= LEAST);
-        if let Some(vector) = vector {
-            locked(|kept| kept.put(vector));
-        }
-    }
+    tensors.into_iter().filter_map(|tensor| own_memory(tensor).ok()).for_each(keep_memory);
 }
 
 /// The numbers of a contiguous tensor: its memory if it has no other owner, else a copy.
@@ -78,7 +17,7 @@ pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
 pub(super) fn into_vector(tensor: FlexTensor) -> Vec<f32> {
     own_memory(tensor).unwrap_or_else(|shared| {
         let numbers = shared.storage::<f32>();
-        let mut copy = take(numbers.len());
+        let mut copy = take_memory(numbers.len());
         copy.clear();
         copy.extend_from_slice(numbers);
         copy
@@ -96,99 +35,25 @@ fn own_memory(tensor: FlexTensor) -> Result<Vec<f32>, FlexTensor> {
     }
 }
 
-/// Memory for a result: kept, or none yet.
-pub(super) fn take(len: usize) -> Vec<f32> {
-    if len < LEAST {
-        return Vec::new();
-    }
-    locked(|kept| kept.take(len)).unwrap_or_default()
-}
-
-/// Releases the memory that operations keep for reuse.
-///
-/// Results of operations on flex are written into memory of tensors that earlier ones consumed, at
-/// most as much as [`set_memory_capacity`] allows. Nothing has to be released for correctness; a
-/// program that has finished training may want the memory for something else.
-pub fn release_memory() {
-    locked(|kept| *kept = Kept { capacity: kept.capacity, ..Kept::new() });
-}
-
-/// Sets how many bytes operations on flex keep for reuse in this process, 1 GiB by default; 0 keeps
-/// none. Memory beyond it is released at once.
-///
-/// Results do not depend on it. A training step is slower if it allocates more than this, because
-/// the system clears such memory every time.
-pub fn set_memory_capacity(bytes: usize) {
-    locked(|kept| {
-        kept.capacity = bytes / size_of::<f32>();
-        kept.shrink();
-    });
-}
-
-fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
-    // After a panic of another thread the list is still valid.
-    run(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
 #[cfg(test)]
 mod tests {
     use burn::tensor::TensorData;
+    use updraft_simd::{release_memory, take_memory};
 
     use super::*;
 
-    fn tensor(len: usize) -> FlexTensor {
-        FlexTensor::from_data(TensorData::new(vec![1.0_f32; len], [len]))
-    }
-
     #[test]
-    fn memory_without_owners_is_kept_and_reused_by_its_length() {
+    fn only_memory_without_other_owners_is_kept() {
         // A length that no other test uses: the list is shared by the process.
-        let len = LEAST + 12_345;
-        assert!(take(len).is_empty());
-        let held = tensor(len);
-        keep([held.clone()]);
-        assert!(take(len).is_empty(), "somebody holds it still");
-        let at = held.storage::<f32>().as_ptr();
-        keep([held]);
-        assert!(take(len + 1).is_empty());
-        let again = take(len);
+        let len = (1 << 14) + 54_321;
+        let tensor = FlexTensor::from_data(TensorData::new(vec![1.0_f32; len], [len]));
+        assert!(take_memory(len).is_empty());
+        keep([tensor.clone()]);
+        assert!(take_memory(len).is_empty(), "somebody holds it still");
+        let at = tensor.storage::<f32>().as_ptr();
+        keep([tensor]);
+        let again = take_memory(len);
         assert_eq!(again.as_ptr(), at);
-        assert!(take(len).is_empty());
-        keep([tensor(len)]);
         release_memory();
-        assert!(take(len).is_empty());
-    }
-
-    #[test]
-    fn what_was_kept_longest_goes_first() {
-        let mut kept = Kept { capacity: 12, ..Kept::new() };
-        for len in [4, 5, 6] {
-            assert!(kept.take(len).is_none());
-            kept.put(vec![0.0; len]);
-        }
-        assert_eq!(kept.numbers, 11);
-        assert!(kept.take(4).is_none());
-        assert_eq!(kept.take(5).map(|vector| vector.len()), Some(5));
-        assert_eq!(kept.numbers, 6);
-        kept.capacity = 5;
-        kept.shrink();
-        assert_eq!((kept.numbers, kept.vectors.len()), (0, 0), "a smaller capacity holds at once");
-    }
-
-    #[test]
-    fn no_more_is_kept_of_a_size_than_was_asked_for() {
-        let mut kept = Kept::new();
-        kept.put(vec![0.0; 4]);
-        assert_eq!(kept.numbers, 0, "nobody asked for that size");
-        for _ in 0..3 {
-            assert!(kept.take(4).is_none());
-        }
-        for _ in 0..5 {
-            kept.put(vec![0.0; 4]);
-        }
-        assert_eq!(kept.numbers, 3 * 4);
-        assert!(kept.take(4).is_some());
-        kept.put(vec![0.0; 4]);
-        assert_eq!(kept.numbers, 3 * 4);
     }
 }

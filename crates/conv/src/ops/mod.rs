@@ -26,8 +26,6 @@ pub use activation::activate;
 pub use convolution::conv2d;
 pub(crate) use convolution::{Convolving, convolve};
 pub use join::join_channels;
-#[cfg(feature = "flex")]
-pub use memory::{release_memory, set_memory_capacity};
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub(crate) use observe::of_layer;

@@ -1,4 +1,6 @@
-//! The optimizer beside burn's, on burn's tensors.
+//! The optimizers beside burn's, on burn's tensors.
+
+mod sgd;
 
 use std::ops::Range;
 

@@ -148,11 +148,12 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// All of them may be read.
     unsafe fn sums(self, from: *const f32) -> Self::Vector;
 
-    /// Writes the transpose of a square of [`LANES`](Self::LANES) rows and columns.
+    /// Writes the transpose of a square of [`LANES`](Self::LANES) rows and columns, column by column:
+    /// what a column has in common with the next one becomes that one's.
     ///
     /// # Safety
     /// All rows may be read, at `from + row · from_pitch`, and all columns written, at
-    /// `to + column · to_pitch`; they do not overlap.
+    /// `to + column · to_pitch`; rows and columns do not overlap.
     unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize);
 
     /// Writes the indices at which `keys` holds `wanted`, in rising order, and returns how many.

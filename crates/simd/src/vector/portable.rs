@@ -167,13 +167,15 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize) {
-        for row in 0..8 {
+        let mut rows = [self.zero(); 8];
+        for (index, row) in rows.iter_mut().enumerate() {
             // SAFETY: the caller promises every row.
-            let line = unsafe { self.load(from.wrapping_add(row * from_pitch)) };
-            for (column, value) in line.into_iter().enumerate() {
-                // SAFETY: the caller promises every column.
-                unsafe { to.wrapping_add(column * to_pitch + row).write(value) };
-            }
+            *row = unsafe { self.load(from.wrapping_add(index * from_pitch)) };
+        }
+        for index in 0..8 {
+            let column = rows.map(|row| row[index]);
+            // SAFETY: the caller promises every column.
+            unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
     }
 }

@@ -4,14 +4,17 @@
 //! Goto, van de Geijn 2008, "Anatomy of high-performance matrix multiplication", ACM Transactions on
 //! Mathematical Software 34, 12: the right factor in panels, blocks of the left one for each thread.
 
-use updraft_simd::{Aligned, Cut, Isa, Pieces, Simd, dispatch, over, threads};
+use updraft_simd::{Aligned, Cut, Isa, MAX_LANES, Pieces, Simd, dispatch, over, threads};
 
 use super::PIECE_ROWS;
 use super::panels::{Rows, pack, pack_transposed, width};
 use super::product::{Into, Left, Right, multiply, tile_rows};
 
-/// Rows of the result that a thread computes at a time: whole tiles of every instruction set.
+/// The most rows of the result that a thread computes at a time: whole tiles of every instruction set.
 const ROWS: usize = 96;
+
+/// What rows that a thread computes at a time are a multiple of, for tiles that use most registers.
+const ROWS_OF_TILES: usize = 4;
 
 /// Terms that are added before a result is written: a block of the left factor fits the second-level
 /// cache.
@@ -55,9 +58,15 @@ struct OfThread {
 }
 
 impl<'a> MatrixProduct<'a> {
+    /// Rows of a piece of the result: as many for each thread, but for what tiles need.
+    fn rows_of_piece(&self, asked_threads: usize) -> usize {
+        let pieces = self.rows.div_ceil(ROWS).next_multiple_of(threads(asked_threads));
+        self.rows.div_ceil(pieces).next_multiple_of(ROWS_OF_TILES).min(ROWS)
+    }
+
     /// Numbers of a piece of the result.
-    pub(crate) const fn piece(&self) -> usize {
-        ROWS * self.columns
+    pub(crate) fn piece(&self, asked_threads: usize) -> usize {
+        self.rows_of_piece(asked_threads) * self.columns
     }
 
     /// Computes the result in pieces of [`piece`](Self::piece) numbers.
@@ -81,9 +90,9 @@ impl<'a> MatrixProduct<'a> {
         if scratch.threads.len() < threads {
             scratch.threads.resize_with(threads, OfThread::default);
         }
-        let panels = &*panels;
+        let (panels, each) = (&*panels, self.rows_of_piece(asked_threads));
         over(to, &mut scratch.threads[..threads], |index, to, scratch| {
-            rows(vectors, *self, index * ROWS, panels, to, scratch);
+            rows(vectors, *self, index * each, panels, to, scratch);
         });
     }
 
@@ -91,6 +100,7 @@ impl<'a> MatrixProduct<'a> {
     #[inline(always)]
     fn pack_left<S: Simd>(
         &self,
+        simd: S,
         [row, rows]: [usize; 2],
         [term, terms]: [usize; 2],
         to: &mut [f32],
@@ -99,7 +109,7 @@ impl<'a> MatrixProduct<'a> {
             Factor::Rows(numbers) => {
                 let from = &numbers[row * self.terms + term..];
                 let rows = Rows { numbers: from, pitch: self.terms, count: rows, len: terms };
-                pack_transposed(tile_rows::<S>(), rows, to);
+                pack_transposed(simd, tile_rows::<S>(), rows, to);
             }
             Factor::Columns(numbers) => {
                 let from = &numbers[term * self.rows + row..];
@@ -129,7 +139,7 @@ dispatch! {
 }
 
 #[inline(always)]
-fn panel_of<S: Simd>(_simd: S, product: MatrixProduct<'_>, panel: usize, to: &mut [f32]) {
+fn panel_of<S: Simd>(simd: S, product: MatrixProduct<'_>, panel: usize, to: &mut [f32]) {
     let MatrixProduct { terms, columns, b, .. } = product;
     let width = width::<S>();
     let (first, count) = (panel * width, width.min(columns - panel * width));
@@ -140,7 +150,7 @@ fn panel_of<S: Simd>(_simd: S, product: MatrixProduct<'_>, panel: usize, to: &mu
         }
         Factor::Columns(numbers) => {
             let numbers = &numbers[first * terms..];
-            pack_transposed(width, Rows { numbers, pitch: terms, count, len: terms }, to);
+            pack_transposed(simd, width, Rows { numbers, pitch: terms, count, len: terms }, to);
         }
     }
 }
@@ -158,7 +168,8 @@ fn rows_of<S: Simd>(
     let width = width::<S>();
     let rows = to.len() / columns;
     let whole = columns / width * width;
-    let block = scratch.block.grown(TERMS * ROWS);
+    // The last tile may be a part of one, and its transpose a vector longer.
+    let block = scratch.block.grown(TERMS * (ROWS + tile_rows::<S>()) + MAX_LANES);
     let last = scratch.last.grown(ROWS * width);
     if let Some(bias) = bias {
         for (row, last) in to.chunks_mut(columns).zip(last.chunks_mut(width)) {
@@ -168,7 +179,7 @@ fn rows_of<S: Simd>(
     }
     for term in (0..terms).step_by(TERMS) {
         let count = TERMS.min(terms - term);
-        product.pack_left::<S>([first, rows], [term, count], block);
+        product.pack_left(simd, [first, rows], [term, count], block);
         let left = Left::tiles::<S>(block, count);
         let into = if term > 0 || bias.is_some() { Into::Sum } else { Into::Replaced };
         let right = Right { panels: &panels[term * width..], pitch: [terms * width, width] };

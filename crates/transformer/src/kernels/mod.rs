@@ -5,6 +5,9 @@ mod exponential;
 mod gelu;
 mod layer_norm;
 mod linear;
+mod linear_bf16;
+#[cfg(test)]
+mod linear_tests;
 mod panels;
 mod product;
 #[cfg(test)]
@@ -14,6 +17,7 @@ pub(crate) use attention::{Attention, AttentionScratch, Heads};
 pub(crate) use gelu::{bias_gelu, bias_gelu_gradient};
 pub(crate) use layer_norm::{LayerNormInput, layer_norm, layer_norm_gradient};
 pub(crate) use linear::{Factor, LinearScratch, MatrixProduct, column_sums};
+pub(crate) use linear_bf16::Bf16Scratch;
 
 /// Rows of a piece: sums of a gradient are added piece by piece, so that their order does not depend
 /// on the number of threads.

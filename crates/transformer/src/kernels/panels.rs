@@ -1,4 +1,5 @@
 //! Right factors of products, reordered so that a tile reads them from front to back.
+#![expect(unsafe_code, reason = "squares are transposed through pointers that were checked")]
 
 use updraft_simd::Simd;
 
@@ -63,23 +64,64 @@ pub(super) fn pack(width: usize, rows: Rows<'_>, panels: &mut [f32]) {
 
 /// Packs the transpose of rows: `panel[p][k][lane] = rows[p·width + lane][k]`, 0 behind the last row.
 #[inline(always)]
-pub(super) fn pack_transposed(width: usize, rows: Rows<'_>, panels: &mut [f32]) {
-    /// Rows and columns of a square that stays in registers or the nearest cache.
-    const SQUARE: usize = 16;
+pub(super) fn pack_transposed<S: Simd>(simd: S, width: usize, rows: Rows<'_>, panels: &mut [f32]) {
     let depth = rows.len;
     for panel in 0..rows.count.div_ceil(width) {
         let panel_rows = rows.range(panel * width, width.min(rows.count - panel * width));
-        let to = &mut panels[panel * depth * width..][..depth * width];
+        let to = &mut panels[panel * depth * width..];
         if panel_rows.count < width {
-            to.fill(0.0);
+            to[..depth * width].fill(0.0);
         }
-        for first in (0..depth).step_by(SQUARE) {
-            let columns = SQUARE.min(depth - first);
-            for lane in 0..panel_rows.count {
-                let row = &panel_rows.row(lane)[first..][..columns];
-                for (k, &number) in row.iter().enumerate() {
-                    to[(first + k) * width + lane] = number;
+        for first in (0..depth).step_by(S::LANES) {
+            let columns = S::LANES.min(depth - first);
+            for lane in (0..panel_rows.count).step_by(S::LANES) {
+                let square = Square { rows: panel_rows, row: lane, column: first, width };
+                if columns < S::LANES || !square.transpose(simd, to) {
+                    square.copy(columns, S::LANES, to);
                 }
+            }
+        }
+    }
+}
+
+/// Some lanes and columns of a panel, from a first row and column on.
+struct Square<'a> {
+    rows: Rows<'a>,
+    row: usize,
+    column: usize,
+    width: usize,
+}
+
+impl Square<'_> {
+    /// Transposes as many rows and columns as a vector has lanes, and returns whether there are as many.
+    ///
+    /// A panel whose width is no multiple of that has rows of the next one behind the last of its lanes,
+    /// which what is packed later replaces.
+    #[inline(always)]
+    fn transpose<S: Simd>(&self, simd: S, to: &mut [f32]) -> bool {
+        let Self { rows, row, column, width } = *self;
+        let (from, place) = (row * rows.pitch + column, column * width + row);
+        let last = S::LANES - 1;
+        let is_whole = rows.count == width
+            && from + last * rows.pitch + S::LANES <= rows.numbers.len()
+            && place + last * width + S::LANES <= to.len();
+        if is_whole {
+            let from = rows.numbers[from..].as_ptr();
+            let to = to[place..].as_mut_ptr();
+            // SAFETY: both squares end within their slices, as was just compared.
+            unsafe { simd.transpose(from, rows.pitch, to, width) };
+        }
+        is_whole
+    }
+
+    /// Copies number by number, up to `lanes` rows.
+    #[inline(always)]
+    fn copy(&self, columns: usize, lanes: usize, to: &mut [f32]) {
+        let Self { rows, row, column, width } = *self;
+        for row in row..rows.count.min(row + lanes) {
+            let from = &rows.row(row)[column..][..columns];
+            for (k, &number) in from.iter().enumerate() {
+                to[(column + k) * width + row] = number;
             }
         }
     }

@@ -9,6 +9,7 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
+use updraft_simd::Products;
 
 use super::extension::{TransformerBackend, TransformerGradients};
 
@@ -71,7 +72,7 @@ fn on_graph<B: Backend, C: CheckpointStrategy, const N: usize, const K: usize>(
 struct Linear;
 
 impl<B: TransformerGradients, const N: usize> Backward<B, N> for Linear {
-    type State = [NodeId; N];
+    type State = ([NodeId; N], Products);
 
     fn backward(
         self,
@@ -81,9 +82,9 @@ impl<B: TransformerGradients, const N: usize> Backward<B, N> for Linear {
     ) {
         let dy = gradients.consume::<B>(&ops.node);
         let [x, weight] =
-            [0, 1].map(|operand| checkpointer.retrieve_node_output(ops.state[operand]));
+            [0, 1].map(|operand| checkpointer.retrieve_node_output(ops.state.0[operand]));
         let wanted = [0, 1, 2].map(|operand| ops.parents.get(operand).is_some_and(Option::is_some));
-        let all = B::linear_gradient(x, weight, dy, wanted);
+        let all = B::linear_gradient(x, weight, dy, wanted, ops.state.1);
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 gradients.register::<B>(node.id, gradient);
@@ -94,13 +95,15 @@ impl<B: TransformerGradients, const N: usize> Backward<B, N> for Linear {
 
 fn linear<B: TransformerGradients, C: CheckpointStrategy, const N: usize>(
     operands: [FloatTensor<Autodiff<B, C>>; N],
+    products: Products,
     compute: impl FnOnce([FloatTensor<B>; N]) -> FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes = operands.each_ref().map(|tensor| tensor.node());
     match Linear.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let nodes = operands.each_ref().map(|tensor| prep.checkpoint(tensor));
-            prep.finish(nodes, compute(operands.map(|tensor| tensor.into_primitive())))
+            let y = compute(operands.map(|tensor| tensor.into_primitive()));
+            prep.finish((nodes, products), y)
         }
         OpsKind::UnTracked(prep) => {
             prep.finish(compute(operands.map(|tensor| tensor.into_primitive())))
@@ -165,14 +168,21 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
+        products: Products,
     ) -> FloatTensor<Self> {
-        linear::<B, C, 3>([x, weight, bias], |[x, weight, bias]| {
-            B::linear_with_bias(x, weight, bias)
+        linear::<B, C, 3>([x, weight, bias], products, |[x, weight, bias]| {
+            B::linear_with_bias(x, weight, bias, products)
         })
     }
 
-    fn linear_without_bias(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
-        linear::<B, C, 2>([x, weight], |[x, weight]| B::linear_without_bias(x, weight))
+    fn linear_without_bias(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        products: Products,
+    ) -> FloatTensor<Self> {
+        linear::<B, C, 2>([x, weight], products, |[x, weight]| {
+            B::linear_without_bias(x, weight, products)
+        })
     }
 
     fn bias_gelu(x: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -3,6 +3,7 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
+use updraft_simd::Products;
 
 /// Our operations, on f32 tensors.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
@@ -35,10 +36,15 @@ pub(crate) trait TransformerBackend: Backend {
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
+        products: Products,
     ) -> FloatTensor<Self>;
 
     /// A linear layer that adds nothing.
-    fn linear_without_bias(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
+    fn linear_without_bias(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        products: Products,
+    ) -> FloatTensor<Self>;
 
     /// The Gaussian error linear unit of a sum with a bias.
     fn bias_gelu(x: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -77,6 +83,7 @@ pub(crate) trait TransformerGradients: TransformerBackend {
         weight: FloatTensor<Self>,
         dy: FloatTensor<Self>,
         wanted: [bool; 3],
+        products: Products,
     ) -> [Option<FloatTensor<Self>>; 3];
 
     /// The gradients of input and bias.

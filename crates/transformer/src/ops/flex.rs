@@ -1,18 +1,22 @@
 //! Our operations on burn's CPU backend.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Shape, TensorData};
-use updraft_simd::{Isa, Uninitialized, fill_in_pieces, grown, pool_threads};
+use updraft_simd::{
+    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads,
+    take_memory,
+};
 
 use super::extension::TransformerBackend;
 #[cfg(feature = "autodiff")]
 use super::extension::TransformerGradients;
 use crate::kernels::{
-    Attention, AttentionScratch, Factor, Heads, LayerNormInput, LinearScratch, MatrixProduct,
-    PIECE_ROWS, bias_gelu, layer_norm,
+    Attention, AttentionScratch, Bf16Scratch, Factor, Heads, LayerNormInput, LinearScratch,
+    MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{bias_gelu_gradient, column_sums, layer_norm_gradient};
@@ -21,6 +25,7 @@ thread_local! {
     /// Kept between operations, so that only the first one of a size allocates.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
     static PRODUCT: RefCell<LinearScratch> = RefCell::default();
+    static BF16_PRODUCT: RefCell<Bf16Scratch> = RefCell::default();
 }
 
 /// Work space of attention.
@@ -40,12 +45,16 @@ impl TransformerBackend for Flex {
     ) -> (FlexTensor, FlexTensor) {
         let [q, k, v] = [q, k, v].map(contiguous);
         let shape = shape(&q, &k, heads);
-        forward(shape, [heads_of(&q), heads_of(&k), heads_of(&v)])
+        let result = forward(shape, [heads_of(&q), heads_of(&k), heads_of(&v)]);
+        keep([q, k, v]);
+        result
     }
 
     fn self_attention(qkv: FlexTensor, heads: usize) -> (FlexTensor, FlexTensor) {
         let qkv = contiguous(qkv);
-        forward(shape_of_all(&qkv, heads), parts(&qkv))
+        let result = forward(shape_of_all(&qkv, heads), parts(&qkv));
+        keep([qkv]);
+        result
     }
 
     fn norm_of_rows(
@@ -63,15 +72,21 @@ impl TransformerBackend for Flex {
         let y = result(rows * len, PIECE_ROWS * len, |y| {
             layer_norm(isa(), input, beta.storage(), y, &mut statistics, pool_threads());
         });
+        keep([x]);
         (tensor(y, dims), tensor(statistics.into_flattened(), [rows, 2]))
     }
 
-    fn linear_with_bias(x: FlexTensor, weight: FlexTensor, bias: FlexTensor) -> FlexTensor {
-        linear(x, weight, Some(bias))
+    fn linear_with_bias(
+        x: FlexTensor,
+        weight: FlexTensor,
+        bias: FlexTensor,
+        products: Products,
+    ) -> FlexTensor {
+        linear(x, weight, Some(bias), products)
     }
 
-    fn linear_without_bias(x: FlexTensor, weight: FlexTensor) -> FlexTensor {
-        linear(x, weight, None)
+    fn linear_without_bias(x: FlexTensor, weight: FlexTensor, products: Products) -> FlexTensor {
+        linear(x, weight, None, products)
     }
 
     fn bias_gelu(x: FlexTensor, bias: FlexTensor) -> FlexTensor {
@@ -80,6 +95,7 @@ impl TransformerBackend for Flex {
         let y = result(dims.iter().product(), PIECE_ROWS * bias.len(), |y| {
             bias_gelu(isa(), x.storage(), bias, y, pool_threads());
         });
+        keep([x]);
         tensor(y, dims)
     }
 }
@@ -95,10 +111,13 @@ impl TransformerGradients for Flex {
         let inputs = inputs.map(contiguous);
         let [q, k, _] = &inputs;
         let shape = shape(q, k, heads);
-        backward(shape, inputs.each_ref().map(heads_of), result, dy, |[dq, dk, dv]| {
+        let of_inputs = inputs.each_ref().map(heads_of);
+        let gradients = backward(shape, of_inputs, result, dy, |[dq, dk, dv]| {
             [(dq, shape.queries), (dk, shape.keys), (dv, shape.keys)]
                 .map(|(gradient, tokens)| by_token(shape, &[gradient], tokens))
-        })
+        });
+        keep(inputs);
+        gradients
     }
 
     fn self_attention_gradient(
@@ -109,9 +128,11 @@ impl TransformerGradients for Flex {
     ) -> FlexTensor {
         let qkv = contiguous(qkv);
         let shape = shape_of_all(&qkv, heads);
-        backward(shape, parts(&qkv), result, dy, |gradients| {
+        let gradient = backward(shape, parts(&qkv), result, dy, |gradients| {
             by_token(shape, &gradients, shape.queries)
-        })
+        });
+        keep([qkv]);
+        gradient
     }
 
     fn layer_norm_gradient(
@@ -131,6 +152,7 @@ impl TransformerGradients for Flex {
             let dy = dy.storage();
             layer_norm_gradient(isa(), input, statistics, dy, dx, of_parameters, threads);
         });
+        keep([x, dy]);
         [tensor(dx, dims), tensor(dgamma, [len]), tensor(dbeta, [len])]
     }
 
@@ -139,6 +161,7 @@ impl TransformerGradients for Flex {
         weight: FlexTensor,
         dy: FlexTensor,
         wanted: [bool; 3],
+        products: Products,
     ) -> [Option<FlexTensor>; 3] {
         let [x, weight, dy] = [x, weight, dy].map(contiguous);
         let shape = dims(&weight);
@@ -161,15 +184,17 @@ impl TransformerGradients for Flex {
             bias: None,
         };
         let [of_input, of_weight, of_bias] = wanted;
-        [
-            of_input.then(|| product(dx, of_x)),
-            of_weight.then(|| product(dweight, shape)),
+        let gradients = [
+            of_input.then(|| product(dx, of_x, products)),
+            of_weight.then(|| product(dweight, shape, products)),
             of_bias.then(|| {
                 let mut sums = vec![0.0; outputs];
                 column_sums(isa(), dy.storage(), &mut sums, pool_threads());
                 tensor(sums, [outputs])
             }),
-        ]
+        ];
+        keep([x, dy]);
+        gradients
     }
 
     fn bias_gelu_gradient(x: FlexTensor, bias: FlexTensor, dy: FlexTensor) -> [FlexTensor; 2] {
@@ -180,12 +205,18 @@ impl TransformerGradients for Flex {
             let (x, dy) = (x.storage(), dy.storage());
             bias_gelu_gradient(isa(), x, bias, dy, dx, &mut dbias, pool_threads());
         });
+        keep([x, dy]);
         let len = dbias.len();
         [tensor(dx, dims), tensor(dbias, [len])]
     }
 }
 
-fn linear(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTensor {
+fn linear(
+    x: FlexTensor,
+    weight: FlexTensor,
+    bias: Option<FlexTensor>,
+    products: Products,
+) -> FlexTensor {
     let [x, weight] = [x, weight].map(contiguous);
     let bias = bias.map(contiguous);
     let (mut of_y, shape) = (dims(&x), dims(&weight));
@@ -195,16 +226,32 @@ fn linear(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTe
     let bias = bias.as_ref().map(FlexTensor::storage);
     of_y.pop();
     of_y.push(columns);
-    product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y)
+    let y = product(MatrixProduct { rows, terms, columns, a, b, bias }, of_y, products);
+    keep([x]);
+    y
 }
 
-fn product(product: MatrixProduct<'_>, shape: Vec<usize>) -> FlexTensor {
+fn product(product: MatrixProduct<'_>, shape: Vec<usize>, products: Products) -> FlexTensor {
+    let (len, threads) = (product.rows * product.columns, pool_threads());
     // Taken out, as for attention.
-    let mut scratch = PRODUCT.take();
-    let to = result(product.rows * product.columns, product.piece(), |to| {
-        product.compute(isa(), to, &mut scratch, pool_threads());
-    });
-    PRODUCT.set(scratch);
+    let to = match products {
+        Products::F32 => {
+            let mut scratch = PRODUCT.take();
+            let to = result(len, product.piece(threads), |to| {
+                product.compute(isa(), to, &mut scratch, threads);
+            });
+            PRODUCT.set(scratch);
+            to
+        }
+        Products::Bf16 => {
+            let mut scratch = BF16_PRODUCT.take();
+            let to = result(len, product.bf16_piece(threads), |to| {
+                product.compute_in_bf16(Bf16Unit::detect(), isa(), to, &mut scratch, threads);
+            });
+            BF16_PRODUCT.set(scratch);
+            to
+        }
+    };
     tensor(to, shape)
 }
 
@@ -230,14 +277,16 @@ fn backward<T>(
     let [y, log_sums] = result.map(contiguous);
     let dy = contiguous(dy);
     let inputs = [q, k, v, heads_of(&y), heads_of(&dy)];
-    with_scratch(|Scratch { by_head: [dq, dk, dv], threads }| {
+    let gradients = with_scratch(|Scratch { by_head: [dq, dk, dv], threads }| {
         let keys = shape.batch * shape.heads * shape.keys * shape.head_dim;
         let (dq, dk, dv) = (grown(dq, shape.output_len()), grown(dk, keys), grown(dv, keys));
         let log_sums = log_sums.storage();
         let gradients = [&mut *dq, &mut *dk, &mut *dv];
         shape.backward(isa(), inputs, log_sums, gradients, threads, pool_threads());
         finish([dq, dk, dv])
-    })
+    });
+    keep([y, dy]);
+    gradients
 }
 
 /// The tensor `[batch, tokens, parts · embedding]` of parts by heads.
@@ -280,9 +329,19 @@ fn with_scratch<T>(run: impl FnOnce(&mut Scratch) -> T) -> T {
     result
 }
 
-/// A new result, written in pieces.
+/// A new result in pieces, in memory of a consumed tensor if there is some.
 fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
-    fill_in_pieces(Vec::new(), len, piece, fill)
+    fill_in_pieces(take_memory(len), len, piece, fill)
+}
+
+/// Keeps the memory of tensors without other owners.
+fn keep<const N: usize>(tensors: [FlexTensor; N]) {
+    for tensor in tensors {
+        let data = tensor.data_arc();
+        drop(tensor);
+        let memory = Arc::try_unwrap(data).ok().and_then(|bytes| bytes.try_into_vec().ok());
+        memory.into_iter().for_each(keep_memory);
+    }
 }
 
 fn isa() -> Isa {

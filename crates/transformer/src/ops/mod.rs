@@ -14,8 +14,10 @@ use burn::tensor::Tensor;
 #[cfg(feature = "flex")]
 use burn::{
     backend::{Dispatch, DispatchDevice},
-    tensor::{DType, Device},
+    tensor::{DType, Device, FloatDType},
 };
+#[cfg(feature = "flex")]
+use updraft_simd::{Bf16Unit, Products};
 
 #[cfg(feature = "flex")]
 use self::extension::TransformerBackend;
@@ -45,6 +47,11 @@ pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tens
     );
     assert!(of_k[1] > 0, "attention needs at least one key");
     #[cfg(feature = "flex")]
+    if all_are_narrow([&q, &k, &v]) {
+        let [q, k, v] = [q, k, v].map(wide);
+        return narrow(attention(q, k, v, heads));
+    }
+    #[cfg(feature = "flex")]
     if all_run_kernels([&q, &k, &v]) {
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
         return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, heads).0);
@@ -70,6 +77,10 @@ pub fn self_attention(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
     assert!(all % 3 == 0, "{all} numbers of a token are not queries, keys and values");
     check_heads(all / 3, heads);
     assert!(tokens > 0, "attention needs at least one key");
+    #[cfg(feature = "flex")]
+    if all_are_narrow([&qkv]) {
+        return narrow(self_attention(wide(qkv), heads));
+    }
     #[cfg(feature = "flex")]
     if all_run_kernels([&qkv]) {
         return Tensor::from_dispatch(Dispatch::self_attention(qkv.into_dispatch(), heads).0);
@@ -123,6 +134,10 @@ pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
     let numbers = x.dims()[D - 1];
     assert_eq!(bias.dims(), [numbers], "the bias of an activation");
     #[cfg(feature = "flex")]
+    if all_are_narrow([&x]) && all_are_narrow([&bias]) {
+        return narrow(bias_gelu(wide(x), wide(bias)));
+    }
+    #[cfg(feature = "flex")]
     if all_run_kernels([&x]) && all_run_kernels([&bias]) && numbers > 0 {
         let y = Dispatch::bias_gelu(x.into_dispatch(), bias.into_dispatch());
         return Tensor::from_dispatch(y);
@@ -131,6 +146,10 @@ pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
 }
 
 /// A linear layer, `x·weight + bias`, with the weights as burn's `Linear` has them.
+///
+/// Within a scope of [`Products::Bf16`](updraft_simd::Products) the kernels round the factors of the
+/// product to bf16, in both passes, and add in f32; tensors in bf16 are multiplied so if the processor
+/// has a unit for it.
 ///
 /// # Shapes
 /// - `x`: `[…, inputs]`
@@ -154,15 +173,27 @@ pub fn linear<const D: usize>(
          {of_bias:?}"
     );
     #[cfg(feature = "flex")]
+    if all_are_narrow([&x])
+        && all_are_narrow([&weight])
+        && bias.as_ref().is_none_or(|bias| all_are_narrow([bias]))
+    {
+        // Products of numbers in bf16 are exact in f32: both ways differ by the order of sums.
+        let fast = Bf16Unit::detect().is_fast();
+        let products = if fast { Products::Bf16 } else { Products::F32 };
+        let (x, weight, bias) = (wide(x), wide(weight), bias.map(wide));
+        return narrow(products.scope(|| linear(x, weight, bias)));
+    }
+    #[cfg(feature = "flex")]
     if all_run_kernels([&x])
         && all_run_kernels([&weight])
         && bias.as_ref().is_none_or(|bias| all_run_kernels([bias]))
         && of_x.iter().product::<usize>() * outputs > 0
     {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
+        let products = Products::current();
         return Tensor::from_dispatch(match bias {
-            Some(bias) => Dispatch::linear_with_bias(x, weight, bias.into_dispatch()),
-            None => Dispatch::linear_without_bias(x, weight),
+            Some(bias) => Dispatch::linear_with_bias(x, weight, bias.into_dispatch(), products),
+            None => Dispatch::linear_without_bias(x, weight, products),
         });
     }
     plain::linear(x, weight, bias)
@@ -173,6 +204,25 @@ fn check_heads(embedding: usize, heads: usize) {
         heads > 0 && embedding > 0 && embedding.is_multiple_of(heads),
         "{heads} heads do not divide an embedding of {embedding} numbers"
     );
+}
+
+/// Whether the kernels compute these tensors in f32, and round only the result to bf16.
+#[cfg(feature = "flex")]
+fn all_are_narrow<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+    !plain::is_default()
+        && tensors
+            .iter()
+            .all(|tensor| tensor.dtype() == DType::BF16 && runs_kernels(&tensor.device()))
+}
+
+#[cfg(feature = "flex")]
+fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    tensor.cast(FloatDType::F32)
+}
+
+#[cfg(feature = "flex")]
+fn narrow<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    tensor.cast(FloatDType::BF16)
 }
 
 #[cfg(feature = "flex")]

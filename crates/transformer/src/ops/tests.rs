@@ -1,6 +1,7 @@
 //! Our operations against burn's own, in values and gradients.
 
 use burn::tensor::{Device, FloatDType, Gradients, Tensor, TensorData};
+use updraft_simd::Products;
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
 use crate::{attention, bias_gelu, layer_norm, linear, plain, self_attention};
@@ -154,4 +155,70 @@ fn attention_to_nothing_is_refused() {
 #[should_panic(expected = "a linear layer of 5 inputs and 3 outputs takes no [2, 4]")]
 fn linear_layers_take_their_inputs() {
     let _ = linear(leaf(1, [2, 4]), leaf(2, [5, 3]), None);
+}
+
+#[test]
+fn tensors_in_bf16_are_computed_in_f32_and_rounded_once() {
+    let rounded = |tensor: Tensor<3>| tensor.cast(FloatDType::BF16).detach().require_grad();
+    let (x, qkv) = (rounded(leaf(1, [2, 9, 24])), rounded(leaf(2, [2, 9, 72])));
+    let weight = leaf(3, [24, 40]).cast(FloatDType::BF16).detach().require_grad();
+    let bias = leaf(4, [40]).cast(FloatDType::BF16).detach().require_grad();
+    let of_gelu = leaf(5, [24]).cast(FloatDType::BF16).detach().require_grad();
+    let wide = |tensor: &Tensor<3>| tensor.clone().cast(FloatDType::F32);
+    let run = |narrow: bool| {
+        let (x, qkv) = if narrow { (x.clone(), qkv.clone()) } else { (wide(&x), wide(&qkv)) };
+        let to = if narrow { FloatDType::BF16 } else { FloatDType::F32 };
+        let (weight, bias) = (weight.clone().cast(to), bias.clone().cast(to));
+        let attended = self_attention(qkv, 3);
+        let active = bias_gelu(x + attended.clone(), of_gelu.clone().cast(to));
+        let others = attention(active.clone(), attended.clone(), attended, 2);
+        linear(others, weight, Some(bias))
+    };
+    let (y, exact) = (run(true), run(false));
+    assert_eq!(y.dtype(), burn::tensor::DType::BF16);
+    // 8 bits, in four operations one after the other.
+    let close = Tolerance::new(5e-2, 5e-2);
+    assert_close(&y.clone().cast(FloatDType::F32), &exact, close);
+    let factors = leaf(99, [2, 9, 40]).detach();
+    let [given, right] =
+        [y, exact].map(|y| (y.cast(FloatDType::F32) * factors.clone()).sum().backward());
+    for operand in [&x, &qkv] {
+        let [given, right] = [&given, &right].map(|g| operand.grad(g).expect("a gradient"));
+        assert_eq!(given.dtype(), burn::tensor::DType::BF16);
+        let [given, right] = [given, right].map(|gradient| gradient.cast(FloatDType::F32));
+        assert_close(&given, &right, close);
+    }
+    let [given, right] = [given, right]
+        .map(|gradients| weight.grad(&gradients).expect("a gradient").cast(FloatDType::F32));
+    assert_close(&given, &right, Tolerance::new(1e-1, 5e-2));
+}
+
+#[test]
+fn linear_layers_in_a_scope_of_bf16_multiply_rounded_numbers_in_both_passes() {
+    let [inputs, outputs] = [40, 24];
+    let (x, weight) = (leaf(1, [3, 7, inputs]), leaf(2, [inputs, outputs]));
+    let bias = leaf(3, [outputs]);
+    let compute = || linear(x.clone(), weight.clone(), Some(bias.clone()));
+    let (y, exact) = (Products::Bf16.scope(compute), compute());
+    // The gradients are computed outside of the scope, from rounded numbers all the same.
+    let factors = leaf(99, [3, 7, outputs]).detach();
+    let [given, right] = [&y, &exact].map(|y| (y.clone() * factors.clone()).sum().backward());
+    // 8 bits of each factor, and sums of 40, 24 and 21 products of numbers up to 1.
+    let close = Tolerance::new(2e-2, 1e-2);
+    assert_close(&y, &exact, close);
+    assert_ne!(y.into_data(), exact.into_data());
+    for (given, right) in [
+        (x.grad(&given).map(Tensor::into_data), x.grad(&right).map(Tensor::into_data)),
+        (weight.grad(&given).map(Tensor::into_data), weight.grad(&right).map(Tensor::into_data)),
+    ] {
+        let [given, right] =
+            [given, right].map(|data| data.expect("a gradient").iter::<f32>().collect::<Vec<_>>());
+        assert_close(&given, &right, close);
+        assert_ne!(given, right);
+    }
+    assert_close(
+        &bias.grad(&given).expect("a gradient"),
+        &bias.grad(&right).expect("a gradient"),
+        tolerance::F32,
+    );
 }

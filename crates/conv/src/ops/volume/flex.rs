@@ -3,8 +3,7 @@
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 #[cfg(feature = "autodiff")]
-use updraft_simd::Cut;
-use updraft_simd::pool_threads;
+use updraft_simd::{Cut, pool_threads, take_memory};
 
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
@@ -204,7 +203,7 @@ impl VolumeGradients for Flex {
 
 /// Memory for results of which every number will be written: kept memory, or new zeros.
 fn zeros(len: usize) -> Vec<f32> {
-    let memory = memory::take(len);
+    let memory = take_memory(len);
     if memory.len() == len { memory } else { vec![0.0; len] }
 }
 

@@ -49,15 +49,15 @@ fn compute<S: Simd>(
     let of_q = of_q.grown(head_dim * QUERIES);
     let (of_k, of_v) = (of_k.grown(k.count * pitch), of_v.grown(k.count * pitch));
 
-    pack_tiles::<S>(k, k_tiles);
-    pack_tiles::<S>(v, v_tiles);
+    pack_tiles(simd, k, k_tiles);
+    pack_tiles(simd, v, v_tiles);
     let k = k.gathered(rows.grown(k.count * head_dim));
     for first in (0..q.count).step_by(QUERIES) {
         let queries = QUERIES.min(q.count - first);
         let columns = columns::<S>(queries);
         let [q, dy] = [q.range(first, queries), dy.range(first, queries)];
-        pack_transposed(width, q, q_columns);
-        pack_transposed(width, dy, dy_columns);
+        pack_transposed(simd, width, q, q_columns);
+        pack_transposed(simd, width, dy, dy_columns);
         pack(width, q, q_rows);
         pack(width, dy, dy_rows);
         let mut of_query = OfQueries { log_sums: [0.0; QUERIES], means: [0.0; QUERIES] };

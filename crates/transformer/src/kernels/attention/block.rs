@@ -22,8 +22,8 @@ pub(super) const fn tiles_len<S: Simd>(keys: usize, head_dim: usize) -> usize {
 
 /// Packs keys in tiles.
 #[inline(always)]
-pub(super) fn pack_tiles<S: Simd>(rows: Rows<'_>, to: &mut [f32]) {
-    pack_transposed(tile_rows::<S>(), rows, to);
+pub(super) fn pack_tiles<S: Simd>(simd: S, rows: Rows<'_>, to: &mut [f32]) {
+    pack_transposed(simd, tile_rows::<S>(), rows, to);
 }
 
 /// Keys from `first` on, a whole number of blocks, as a left factor: a row for each key.

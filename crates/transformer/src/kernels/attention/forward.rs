@@ -39,12 +39,12 @@ fn compute<S: Simd>(
     let q_panels = q_panels.grown(head_dim * QUERIES);
     let (scores, result) =
         (scratch.scores[0].grown(SCORES), scratch.sums[0].grown(head_dim * QUERIES));
-    pack_tiles::<S>(k, k_tiles);
+    pack_tiles(simd, k, k_tiles);
     let v = v.gathered(v_rows.grown(v.count * head_dim));
     for first in (0..q.count).step_by(QUERIES) {
         let queries = QUERIES.min(q.count - first);
         let columns = columns::<S>(queries);
-        pack_transposed(width::<S>(), q.range(first, queries), q_panels);
+        pack_transposed(simd, width::<S>(), q.range(first, queries), q_panels);
         let q_panels = panels_of::<S>(q_panels, head_dim);
         let mut softmax = Softmax::new();
         for first_key in (0..k.count).step_by(KEYS) {

@@ -1,6 +1,8 @@
 //! A step of `AdamW` on slices.
 
-use updraft_simd::{Cut, Isa, dispatch, over, pool_threads};
+use updraft_simd::{Cut, Isa, dispatch, over};
+
+use super::{PIECE, states};
 
 /// The numbers of a step.
 #[derive(Debug, Clone, Copy)]
@@ -19,10 +21,6 @@ pub(crate) struct Update {
     pub(crate) rate: f32,
 }
 
-/// Numbers of a piece: four slices of it fit the first-level cache, and a piece takes longer than
-/// waking up a thread.
-const PIECE: usize = 16 << 10;
-
 /// Updates a parameter and both moments, on the threads of the pool.
 ///
 /// Every number is computed by itself, in the order of burn's operations, so that neither the
@@ -40,8 +38,7 @@ pub(crate) fn step(
     assert_eq!([parameter.len(), first.len(), second.len()], [len; 3], "numbers of a parameter");
     let vectors = Isa::detect().vectors();
     let pieces = ((Cut::new(parameter, PIECE), Cut::new(first, PIECE)), Cut::new(second, PIECE));
-    let threads = pool_threads().min(len.div_ceil(PIECE)).max(1);
-    over(pieces, &mut vec![(); threads], |index, ((parameter, first), second), ()| {
+    over(pieces, &mut states(len), |index, ((parameter, first), second), ()| {
         let gradient = &gradient[index * PIECE..][..parameter.len()];
         piece(vectors, update, parameter, gradient, first, second);
     });

@@ -1,0 +1,93 @@
+//! A step of stochastic gradient descent on slices.
+
+use updraft_simd::{Cut, Isa, dispatch, over};
+
+use super::{PIECE, states};
+
+/// The numbers of a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Update {
+    /// The factor of the parameter that is added to its gradient; `None` adds nothing.
+    pub(crate) penalty: Option<f32>,
+    /// The learning rate.
+    pub(crate) rate: f32,
+}
+
+/// How a velocity is updated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Momentum {
+    /// Whether there is no velocity yet; its contents are not read then.
+    pub(crate) is_first: bool,
+    /// The factor of the velocity before.
+    pub(crate) factor: f32,
+    /// Whether the parameter moves by the velocity of one step later.
+    pub(crate) is_nesterov: bool,
+}
+
+/// Updates a parameter, on the threads of the pool.
+///
+/// Every number is computed by itself, in the order of burn's operations, so that neither the
+/// instruction set nor the number of threads changes a bit.
+///
+/// # Panics
+/// If the lengths differ.
+pub(crate) fn step(update: Update, parameter: &mut [f32], gradient: &[f32]) {
+    let len = gradient.len();
+    assert_eq!(parameter.len(), len, "numbers of a parameter");
+    let vectors = Isa::detect().vectors();
+    over(Cut::new(parameter, PIECE), &mut states(len), |index, parameter, ()| {
+        let gradient = &gradient[index * PIECE..][..parameter.len()];
+        piece(vectors, update, parameter, gradient);
+    });
+}
+
+/// Updates a parameter and its velocity, as [`step`].
+///
+/// # Panics
+/// If the lengths differ.
+pub(crate) fn step_with_momentum(
+    update: Update,
+    momentum: Momentum,
+    parameter: &mut [f32],
+    gradient: &[f32],
+    velocity: &mut [f32],
+) {
+    let len = gradient.len();
+    assert_eq!([parameter.len(), velocity.len()], [len; 2], "numbers of a parameter");
+    let vectors = Isa::detect().vectors();
+    let pieces = (Cut::new(parameter, PIECE), Cut::new(velocity, PIECE));
+    over(pieces, &mut states(len), |index, (parameter, velocity), ()| {
+        let gradient = &gradient[index * PIECE..][..parameter.len()];
+        piece_with_momentum(vectors, update, momentum, parameter, gradient, velocity);
+    });
+}
+
+dispatch! {
+    /// Updates neighboring numbers.
+    fn piece(_simd, update: Update, parameter: &mut [f32], gradient: &[f32]) {
+        for (p, &g) in parameter.iter_mut().zip(gradient) {
+            *p -= penalized(update, *p, g) * update.rate;
+        }
+    }
+
+    /// Updates neighboring numbers and their velocities.
+    fn piece_with_momentum(_simd, update: Update,
+        momentum: Momentum,
+        parameter: &mut [f32],
+        gradient: &[f32],
+        velocity: &mut [f32],
+    ) {
+        let Momentum { is_first, factor, is_nesterov } = momentum;
+        for ((p, &g), v) in parameter.iter_mut().zip(gradient).zip(velocity) {
+            let g = penalized(update, *p, g);
+            *v = if is_first { g } else { g + *v * factor };
+            let direction = if is_nesterov { *v * factor + g } else { *v };
+            *p -= direction * update.rate;
+        }
+    }
+}
+
+#[inline(always)]
+fn penalized(update: Update, parameter: f32, gradient: f32) -> f32 {
+    update.penalty.map_or(gradient, |penalty| parameter * penalty + gradient)
+}

@@ -1,0 +1,162 @@
+//! Tiles multiplied by AMX.
+//!
+//! # Source
+//! Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and volume 2,
+//! `TDPBF16PS`; the system call is Linux's `arch_prctl` with `ARCH_REQ_XCOMP_PERM`.
+#![expect(unsafe_code, reason = "instructions without intrinsics in stable Rust")]
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+use super::{BF16_SQUARE, Square, TILE_LANES, Tile};
+
+/// Proof that the CPU has AMX for bf16 and that the system lets this process use it.
+#[derive(Debug, Clone, Copy)]
+pub struct Amx(());
+
+/// A thread whose tile registers are set up.
+pub(super) struct Tiles(PhantomData<*const ()>);
+
+/// The layout of tile registers: eight of 16 rows of 64 bytes.
+#[repr(C, align(64))]
+struct Layout {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Amx {
+    /// The proof, if there is AMX for bf16 here.
+    pub(super) fn detect() -> Option<Self> {
+        static IS_THERE: OnceLock<bool> = OnceLock::new();
+        (*IS_THERE.get_or_init(|| has_instructions() && is_permitted())).then_some(Self(()))
+    }
+
+    /// Sets the tile registers of this thread up.
+    pub(super) fn configure(self) -> Tiles {
+        let mut layout = Layout {
+            palette: 1,
+            start_row: 0,
+            reserved: [0; 14],
+            row_bytes: [0; 16],
+            rows: [0; 16],
+        };
+        layout.row_bytes[..8].fill(64);
+        layout.rows[..8].fill(TILE_LANES as u8);
+        // SAFETY: the value proves that the instruction is there and permitted; the layout is valid.
+        unsafe {
+            asm!("ldtilecfg [{}]", in(reg) &raw const layout, options(nostack, preserves_flags));
+        }
+        Tiles(PhantomData)
+    }
+}
+
+/// AMX-TILE and AMX-BF16.
+fn has_instructions() -> bool {
+    if __cpuid(0).eax < 7 {
+        return false;
+    }
+    let features = __cpuid_count(7, 0).edx;
+    features >> 22 & 1 == 1 && features >> 24 & 1 == 1
+}
+
+/// Asks the system to save tile registers for this process.
+fn is_permitted() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const ARCH_PRCTL: i64 = 158;
+        const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
+        const TILE_DATA: i64 = 18;
+        let result: i64;
+        // SAFETY: the call only changes what the system saves of this process.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") ARCH_PRCTL => result,
+                in("rdi") ARCH_REQ_XCOMP_PERM,
+                in("rsi") TILE_DATA,
+                out("rcx") _,
+                out("r11") _,
+                options(nostack),
+            );
+        }
+        result == 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+impl Tiles {
+    /// `c = a·b` of two tiles' rows and two tiles' columns.
+    ///
+    /// # Panics
+    /// If factors have different numbers of tiles.
+    #[inline]
+    pub(super) fn multiply(&self, c: &mut Square, a: [&[Tile]; 2], b: [&[Tile]; 2]) {
+        let steps = a[0].len();
+        let lens = [a[1].len(), b[0].len(), b[1].len()];
+        assert_eq!(lens, [steps; 3], "tiles of a product");
+        let c = c.0.as_mut_ptr().cast::<f32>();
+        // SAFETY: the registers of this thread, which the value does not leave, are set up; every factor
+        // has as many tiles as there are steps, and the result's rows lie one after the other.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "test {steps}, {steps}",
+                "jz 3f",
+                "2:",
+                "tileloadd tmm4, [{a0} + {pitch} * 1]",
+                "tileloadd tmm6, [{b0} + {pitch} * 1]",
+                "tileloadd tmm7, [{b1} + {pitch} * 1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{a1} + {pitch} * 1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a0}, 1024",
+                "add {a1}, 1024",
+                "add {b0}, 1024",
+                "add {b1}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "3:",
+                "lea {pitch}, [{pitch} * 2]",
+                "tilestored [{c} + {pitch} * 1], tmm0",
+                "tilestored [{c} + {pitch} * 1 + 64], tmm1",
+                "tilestored [{low} + {pitch} * 1], tmm2",
+                "tilestored [{low} + {pitch} * 1 + 64], tmm3",
+                steps = inout(reg) steps => _,
+                pitch = inout(reg) 64_usize => _,
+                a0 = inout(reg) a[0].as_ptr() => _,
+                a1 = inout(reg) a[1].as_ptr() => _,
+                b0 = inout(reg) b[0].as_ptr() => _,
+                b1 = inout(reg) b[1].as_ptr() => _,
+                c = in(reg) c,
+                low = in(reg) c.wrapping_add(TILE_LANES * BF16_SQUARE),
+                out("tmm0") _,
+                out("tmm1") _,
+                out("tmm2") _,
+                out("tmm3") _,
+                out("tmm4") _,
+                out("tmm5") _,
+                out("tmm6") _,
+                out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: the registers are set up, and nothing uses them after this.
+        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
+    }
+}

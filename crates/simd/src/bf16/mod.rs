@@ -1,0 +1,95 @@
+//! Products of matrices of bf16 with sums in f32, tile by tile.
+//!
+//! A tile is what the units of x86-64 for them take: 16 rows of 32 terms of the left factor, or 16 pairs
+//! of terms of 16 columns of the right one. Every path gives the same bits, those of `TDPBF16PS`: of 32
+//! terms, the even ones and the odd ones are summed in order, then both sums are added to the result.
+//! Numbers below the normal range, 2⁻¹²⁶, count as zero.
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+mod pack;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+pub use pack::{Factor as Bf16Factor, pack_left, pack_right, round_to_bf16};
+
+/// Rows, or columns, of a tile.
+pub const TILE_LANES: usize = 16;
+
+/// Terms of a tile.
+pub const TILE_TERMS: usize = 32;
+
+/// Rows and columns of a result that a product of [`Bf16Unit::run`] has.
+pub const BF16_SQUARE: usize = 2 * TILE_LANES;
+
+/// A tile: `[row][pair]` of a left factor, `[pair][column]` of a right one. A pair of terms is one
+/// number, the first term lowest.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Tile([u32; TILE_LANES * TILE_LANES]);
+
+impl Default for Tile {
+    fn default() -> Self {
+        Self([0; TILE_LANES * TILE_LANES])
+    }
+}
+
+/// `c = a·b`.
+pub type MultiplyTiles<'a> = dyn FnMut(&mut Square, [&[Tile]; 2], [&[Tile]; 2]) + 'a;
+
+/// What multiplies tiles.
+#[derive(Debug, Clone, Copy)]
+pub enum Bf16Unit {
+    /// The tile unit of x86-64, AMX.
+    #[cfg(target_arch = "x86_64")]
+    Amx(amx::Amx),
+    /// Rust without it, for processors that have no such unit: slower than products in f32.
+    Plain,
+}
+
+impl Bf16Unit {
+    /// The fastest one of this CPU.
+    #[must_use]
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(amx) = amx::Amx::detect() {
+            return Self::Amx(amx);
+        }
+        Self::Plain
+    }
+
+    /// Whether it is faster than products in f32.
+    #[must_use]
+    pub const fn is_fast(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+
+    /// Computes products of some rows and columns, `c = a·b`, with one setup of the unit for all of
+    /// them: `multiply` takes `c`, `a` and `b`, as many tiles each of the first and of the second
+    /// [`TILE_LANES`] rows or columns.
+    ///
+    /// # Panics
+    /// In `multiply`, if factors have different numbers of tiles.
+    pub fn run(self, compute: impl FnOnce(&mut MultiplyTiles<'_>)) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => {
+                let tiles = amx.configure();
+                compute(&mut |c, a, b| tiles.multiply(c, a, b));
+            }
+            Self::Plain => compute(&mut plain::multiply),
+        }
+    }
+}
+
+/// A part of a result: [`BF16_SQUARE`] rows and columns.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Square(pub [[f32; BF16_SQUARE]; BF16_SQUARE]);
+
+impl Default for Square {
+    fn default() -> Self {
+        Self([[0.0; BF16_SQUARE]; BF16_SQUARE])
+    }
+}

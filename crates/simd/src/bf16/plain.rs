@@ -1,0 +1,49 @@
+//! Tiles multiplied by Rust, with the bits of the tile unit.
+
+use super::{Square, TILE_LANES, Tile};
+
+/// `c = a·b` of two tiles' rows and two tiles' columns.
+pub(super) fn multiply(c: &mut Square, a: [&[Tile]; 2], b: [&[Tile]; 2]) {
+    let steps = a[0].len();
+    assert_eq!([a[1].len(), b[0].len(), b[1].len()], [steps; 3], "tiles of a product");
+    for (high, a) in a.into_iter().enumerate() {
+        for (right, b) in b.into_iter().enumerate() {
+            for row in 0..TILE_LANES {
+                let mut sums = [0.0; TILE_LANES];
+                for (a, b) in a.iter().zip(b) {
+                    add_terms(&a.0[row * TILE_LANES..][..TILE_LANES], b, &mut sums);
+                }
+                c.0[high * TILE_LANES + row][right * TILE_LANES..][..TILE_LANES]
+                    .copy_from_slice(&sums);
+            }
+        }
+    }
+}
+
+/// Adds the products of a row of pairs and a tile of columns.
+fn add_terms(row: &[u32], columns: &Tile, sums: &mut [f32; TILE_LANES]) {
+    let mut halves = [[0.0; TILE_LANES]; 2];
+    for (&a, columns) in row.iter().zip(columns.0.as_chunks::<TILE_LANES>().0) {
+        let a = terms(a);
+        for (lane, &b) in columns.iter().enumerate() {
+            let b = terms(b);
+            for half in 0..2 {
+                // The product of two numbers of 8 bits is exact.
+                halves[half][lane] = normal(halves[half][lane] + a[half] * b[half]);
+            }
+        }
+    }
+    for (lane, sum) in sums.iter_mut().enumerate() {
+        *sum = normal(*sum + normal(halves[0][lane] + halves[1][lane]));
+    }
+}
+
+/// The two terms of a pair.
+fn terms(pair: u32) -> [f32; 2] {
+    [pair << 16, pair & 0xFFFF_0000].map(|bits| normal(f32::from_bits(bits)))
+}
+
+/// The number, or zero of its sign below the normal range.
+fn normal(number: f32) -> f32 {
+    if number.is_subnormal() { 0.0_f32.copysign(number) } else { number }
+}

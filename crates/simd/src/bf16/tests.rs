@@ -1,0 +1,137 @@
+//! Tiles against products in f64, and the unit against plain Rust.
+
+use super::*;
+use crate::Isa;
+
+/// Numbers of several sizes and both signs, by a seed.
+fn numbers(seed: u32, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state as f32 / u32::MAX as f32 - 0.5) * (1 << (state % 5)) as f32
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+fn transposed(numbers: &[f32], len: usize) -> Vec<f32> {
+    (0..len).flat_map(|column| numbers[column..].iter().step_by(len).copied()).collect()
+}
+
+/// A square of a product by a unit, from rows of the left factor and columns of the right one.
+fn square(
+    unit: Bf16Unit,
+    isa: Isa,
+    a: Bf16Factor<'_>,
+    b: Bf16Factor<'_>,
+    sizes: [usize; 3],
+) -> Square {
+    let [rows, terms, columns] = sizes;
+    let steps = terms.div_ceil(TILE_TERMS);
+    let tiles = || [0, 1].map(|_| vec![Tile::default(); steps]);
+    let (mut left, mut right, vectors) = (tiles(), tiles(), isa.vectors());
+    for half in 0..2 {
+        let first = half * TILE_LANES;
+        let count = |all: usize| TILE_LANES.min(all.saturating_sub(first));
+        if count(rows) > 0 {
+            pack_left(vectors, a, [first, 0], [count(rows), terms], &mut left[half]);
+        }
+        if count(columns) > 0 {
+            pack_right(vectors, b, [first, 0], [count(columns), terms], &mut right[half]);
+        }
+    }
+    let mut c = Square::default();
+    let [left, right] = [&left, &right].map(|tiles| tiles.each_ref().map(|tiles| &tiles[..]));
+    unit.run(|multiply| multiply(&mut c, left, right));
+    c
+}
+
+#[test]
+fn products_of_tiles_are_those_of_rounded_factors_with_the_same_bits_on_every_path() {
+    for sizes in [[1, 1, 1], [32, 32, 32], [16, 5, 17], [31, 333, 20], [32, 64, 7]] {
+        let [rows, terms, columns] = sizes;
+        let (a, b) = (numbers(1, rows * terms), numbers(2, terms * columns));
+        let (of_a, of_b) = (transposed(&a, terms), transposed(&b, columns));
+        let factor = |numbers, pitch, rows_are_lanes| Bf16Factor { numbers, pitch, rows_are_lanes };
+        let lefts = [factor(&a, terms, true), factor(&of_a, rows, false)];
+        let rights = [factor(&b, columns, false), factor(&of_b, terms, true)];
+        let (mut exact_a, mut exact_b) = (vec![0.0; a.len()], vec![0.0; b.len()]);
+        round_to_bf16(Isa::Portable.vectors(), &a, &mut exact_a);
+        round_to_bf16(Isa::Portable.vectors(), &b, &mut exact_b);
+        let mut first: Option<Square> = None;
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            for unit in [Bf16Unit::Plain, Bf16Unit::detect()] {
+                for (left, right) in lefts.into_iter().flat_map(|a| rights.map(|b| (a, b))) {
+                    let c = square(unit, isa, left, right, sizes);
+                    let bits = |c: &Square| c.0.map(|row| row.map(f32::to_bits));
+                    assert_eq!(bits(first.get_or_insert(c)), bits(&c), "{unit:?} {isa} {sizes:?}");
+                }
+            }
+        }
+        let c = first.expect("a path").0;
+        for (row, c) in c.iter().enumerate() {
+            for (column, &c) in c.iter().enumerate() {
+                if row >= rows || column >= columns {
+                    assert_eq!(c.to_bits(), 0, "outside of the result");
+                    continue;
+                }
+                let products = (0..terms).map(|term| {
+                    f64::from(exact_a[row * terms + term])
+                        * f64::from(exact_b[term * columns + column])
+                });
+                let (sum, size) =
+                    products.fold((0.0, 0.0), |(sum, size), p| (sum + p, size + p.abs()));
+                let error = (f64::from(c) - sum).abs();
+                assert!(error <= 1e-6 * size + 1e-30, "{c} is not {sum} at {row}, {column}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_or_below_the_normal_range_is_the_same_on_every_path() {
+    let special = [f32::INFINITY, f32::NEG_INFINITY, 1e-40, -1e-40, f32::MIN_POSITIVE, 3e38, -0.0];
+    let (mut a, mut b) = (numbers(3, 32 * 40), numbers(4, 40 * 32));
+    for (index, &number) in special.iter().enumerate() {
+        a[index * 40 + 3] = number;
+        b[5 * 32 + index] = number;
+    }
+    // A product below the normal range, and a factor below it, as the only terms of their rows.
+    a[20 * 40..22 * 40].fill(0.0);
+    (a[20 * 40], a[21 * 40], b[0], b[1]) = (1e-30, 1e-39, 1e-10, 1e10);
+    a[30 * 40 + 1] = f32::NAN;
+    let a = Bf16Factor { numbers: &a, pitch: 40, rows_are_lanes: true };
+    let b = Bf16Factor { numbers: &b, pitch: 32, rows_are_lanes: false };
+    let all = [Bf16Unit::Plain, Bf16Unit::detect()]
+        .map(|unit| square(unit, Isa::Portable, a, b, [32, 40, 32]));
+    for (row, (plain, unit)) in all[0].0.iter().zip(&all[1].0).enumerate() {
+        for (plain, unit) in plain.iter().zip(unit) {
+            let is_same = plain.to_bits() == unit.to_bits() || plain.is_nan() && unit.is_nan();
+            assert!(is_same, "{plain} and {unit} in row {row}");
+        }
+        assert_eq!(plain.iter().all(|c| c.is_nan()), row == 30, "row {row}");
+    }
+}
+
+#[test]
+fn numbers_are_rounded_to_the_nearest_bf16_and_ties_to_the_even_one() {
+    let cases = [
+        (1.0, 1.0),
+        (1.003_906_25, 1.0),
+        (1.011_718_75, 1.015_625),
+        (-1.003_907, -1.007_812_5),
+        (f32::INFINITY, f32::INFINITY),
+        (3.4e38, f32::INFINITY),
+        (-0.0, -0.0),
+    ];
+    let [given, right]: [Vec<f32>; 2] =
+        [cases.iter().map(|case| case.0).collect(), cases.iter().map(|case| case.1).collect()];
+    for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+        let mut to = vec![f32::NAN; given.len()];
+        round_to_bf16(isa.vectors(), &given, &mut to);
+        assert_eq!(to, right, "{isa}");
+        round_to_bf16(isa.vectors(), &[f32::NAN, f32::from_bits(0x7F80_0001)], &mut to[..2]);
+        assert!(to[0].is_nan() && to[1].is_nan(), "{isa}");
+    }
+}
