@@ -114,7 +114,7 @@ impl ConvBackend for Flex {
     ) -> FlexTensor {
         let [x, steps, lowest] = [x, steps, lowest].map(contiguous);
         let dims = x.layout().shape().to_vec();
-        let codes = codes(&dims, &lowest, levels);
+        let codes = Codes::of(&dims, lowest.storage(), levels);
         let steps: &[f32] = steps.storage();
         let y = result(dims.iter().product(), codes.piece(steps.len()), |y| {
             fake_quantize_into(isa, codes, steps, x.storage(), y, pool_threads());
@@ -269,7 +269,7 @@ impl ConvGradients for Flex {
         let [x, steps, lowest] = tensors.map(contiguous);
         let dy = contiguous(dy);
         let dims = x.layout().shape().to_vec();
-        let codes = codes(&dims, &lowest, levels);
+        let codes = Codes::of(&dims, lowest.storage(), levels);
         let mut dsteps = vec![0.0; steps.layout().shape().num_elements()];
         let (own, both) = (steps.storage(), [x.storage(), dy.storage()]);
         let dx = result(both[0].len(), codes.piece(dsteps.len()), |dx| {
@@ -371,12 +371,6 @@ pub(super) fn pooled_gradient<const D: usize>(
 
 pub(super) fn checked<const D: usize>(shape: ConvShape<D>) -> ConvGeometry<D> {
     ConvGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv{D}d: {error}"))
-}
-
-/// The codes of a tensor whose first axis is that of the steps, if there are several.
-fn codes(dims: &[usize], lowest: &FlexTensor, levels: u32) -> Codes {
-    let each = dims.iter().skip(1).product();
-    Codes { lowest: lowest.storage::<f32>()[0], levels: levels as f32, each }
 }
 
 fn norm_shape(x: &FlexTensor) -> BatchNormShape {

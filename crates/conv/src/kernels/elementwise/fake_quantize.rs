@@ -16,6 +16,13 @@ pub(crate) struct Codes {
 }
 
 impl Codes {
+    /// The codes of a tensor whose first axis is that of the steps, if there are several.
+    #[cfg(feature = "flex")]
+    pub(crate) fn of(dims: &[usize], lowest: &[f32], levels: u32) -> Self {
+        let each = dims.iter().skip(1).product();
+        Self { lowest: lowest[0], levels: levels as f32, each }
+    }
+
     /// Numbers that one thread computes at a time: of one step only.
     pub(crate) fn piece(&self, steps: usize) -> usize {
         if steps == 1 { PIECE } else { self.each.max(1) }
