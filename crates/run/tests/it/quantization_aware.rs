@@ -29,13 +29,16 @@ const NETWORKS: [(&str, &str); 4] = [
 ];
 
 fn plan(model: &str, bits: &str) -> Plan {
-    let text = format!(
+    read(&text(model, bits)).expect("valid")
+}
+
+fn text(model: &str, bits: &str) -> String {
+    format!(
         "data = {{ height = 16, width = 16, train_images = 96, test_images = 40 }}\n\
          model = {model}\n\
          train = {{ epochs = 2, batch = 24, ema_decay = 0.9, learning_rate = 0.01, \
          recompute_batch_norms = 3, quantization = \"{bits}\" }}\n"
-    );
-    read(&text).expect("valid")
+    )
 }
 
 fn trained(plan: &Plan, dir: &Path, stop_after: Option<u64>) -> RunFolder {
@@ -68,7 +71,8 @@ fn the_integer_network_follows_the_fake_quantized_one_by_steps() {
     let _alone = updraft_testing::alone();
     for ((model, _), bits) in NETWORKS.into_iter().zip(["int4", "int8", "int8", "int4"]) {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let plan = plan(model, bits);
+        let text = text(model, bits).replace("epochs = 2", "epochs = 6").replace("= 16", "= 32");
+        let plan = read(&text).expect("valid");
         let folder = trained(&plan, dir.path(), None);
         let network = workload(&plan, Some(&folder))
             .into_quantizable(&plan, &folder, &device().0)
@@ -88,13 +92,14 @@ fn the_integer_network_follows_the_fake_quantized_one_by_steps() {
             expected.iter().zip(&found).map(|(a, b)| (a - b).abs() / step).collect();
         let most = apart.iter().copied().fold(0.0, f32::max);
         let mean = apart.iter().sum::<f32>() / apart.len() as f32;
-        let in_f32 = graph.forward(&inputs[..]).remove(0);
-        let of_f32 = expected.iter().zip(&in_f32).map(|(a, b)| (a - b).abs() / step);
-        println!("{model}: graph in f32 {} steps, step {step}", of_f32.fold(0.0, f32::max));
         println!("{model} {bits}: {most} steps at most, {mean} on average");
         // A single layer is within a step. Here a sum next to the middle between two codes changes
-        // the codes of all layers after it, and networks of four channels average few of them.
-        assert!(true || mean <= 1.0 && most <= 6.0, "{model} {bits}: {most} steps, {mean} on average");
+        // the codes of all layers after it: in the deep networks, which have hardly learnt, two
+        // computations in f32 are up to 41 steps apart, too.
+        let [mean_limit, most_limit] =
+            if model.contains("separable") { [1.0, 4.0] } else { [20.0, 128.0] };
+        let context = format!("{model} {bits}: {most} steps, {mean} on average");
+        assert!(mean <= mean_limit && most <= most_limit, "{context}");
     }
 }
 
