@@ -30,7 +30,7 @@ pub use ops::LayerPath;
 #[cfg(feature = "burn")]
 pub use ops::{
     BatchNormOutput, activate, batch_norm_train, conv_transpose2d, conv_transpose3d, conv2d,
-    conv3d, group_norm, join_channels, resize2d, resize3d, weighted_sum,
+    conv3d, fake_quantize, group_norm, join_channels, resize2d, resize3d, weighted_sum,
 };
 
 // Memory that operations on flex keep for reuse.

@@ -45,6 +45,7 @@ pub use import::ImportError;
 // The implementation of a layer.
 #[cfg(feature = "burn")]
 pub use kernels::CubeForm;
+#[cfg(feature = "burn")]
 pub use ops::{LayerPath, PlainReason};
 
 // The description of an edge.

@@ -6,8 +6,10 @@ mod dual_autoencoder;
 mod error;
 mod global_pooling;
 mod initialize;
+mod mobile;
 mod outliers;
 mod perceptron;
+mod quantized;
 mod separable;
 mod table;
 mod transformer;
@@ -17,6 +19,15 @@ mod whitening;
 
 // Depthwise-separable convolutions.
 pub use separable::{SeparableConfig, SeparableNet};
+
+// Networks of inverted residuals.
+pub use mobile::{
+    EfficientNet, EfficientNetConfig, MobileActivation, MobileConfigError, MobileNet,
+    MobileNetConfig,
+};
+
+// Quantization-aware training.
+pub use quantized::WeightBits;
 
 // A convolutional network behind a whitening convolution.
 pub use initialize::with_partial_identity;

@@ -2,9 +2,9 @@
 
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use updraft_conv::ConvNormActivation;
 
 use crate::error::OutlierError;
+use crate::quantized::ConvBlock;
 use crate::separable::{SeparableBlock, SeparableNet};
 
 impl SeparableNet {
@@ -40,11 +40,7 @@ impl SeparableNet {
 
 /// Multiplies the channel of largest γ in `producer`'s output, and divides the kernel of it in
 /// `consumer`.
-fn scale_channel(
-    producer: &mut ConvNormActivation,
-    consumer: &mut ConvNormActivation,
-    factor: f32,
-) {
+fn scale_channel(producer: &mut ConvBlock, consumer: &mut ConvBlock, factor: f32) {
     let gamma: Vec<f32> = producer.norm.gamma.val().into_data().iter::<f32>().collect();
     let largest =
         (0..gamma.len()).fold(0, |best, at| if gamma[at] > gamma[best] { at } else { best });

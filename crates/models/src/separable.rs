@@ -1,15 +1,17 @@
 //! A network of depthwise-separable convolutions: stem, blocks, pooling and a linear classifier.
 
-use burn::module::{Initializer, Module};
-use burn::nn::conv::Conv2dConfig;
-use burn::nn::{BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d};
+use burn::module::Module;
+use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
-use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
+use updraft_conv::Activation;
 
 use crate::error::SeparableConfigError;
 use crate::global_pooling::means;
 use crate::initialize::initialize_parameters;
+use crate::quantized::{
+    BlockConfig, ConvBlock, FakeQuantizer, NormConfig, QuantizedLinear, WeightBits,
+};
 
 /// The largest stem width accepted: the last pointwise convolution then has 2³⁰ weights, 4 GiB in
 /// f32.
@@ -42,13 +44,15 @@ pub struct SeparableConfig {
     pub stem_stride: usize,
     /// The dropout probability of each feature before the classifier.
     pub dropout: f64,
+    /// The weights of quantization-aware training.
+    pub quantization: Option<WeightBits>,
 }
 
 impl SeparableConfig {
     /// A network with stem stride 1 and without dropout.
     #[must_use]
     pub const fn new(classes: usize, channels: usize) -> Self {
-        Self { classes, channels, stem_stride: 1, dropout: 0.0 }
+        Self { classes, channels, stem_stride: 1, dropout: 0.0, quantization: None }
     }
 
     /// Sets [`stem_stride`](Self::stem_stride).
@@ -65,6 +69,13 @@ impl SeparableConfig {
         self
     }
 
+    /// Sets [`quantization`](Self::quantization).
+    #[must_use]
+    pub const fn with_quantization(mut self, quantization: Option<WeightBits>) -> Self {
+        self.quantization = quantization;
+        self
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -72,7 +83,7 @@ impl SeparableConfig {
     pub fn validate(&self) -> Result<(), SeparableConfigError> {
         use SeparableConfigError as Error;
 
-        let Self { classes, channels, stem_stride, dropout } = *self;
+        let Self { classes, channels, stem_stride, dropout, .. } = *self;
         if classes < 2 {
             return Err(Error::Classes { classes });
         }
@@ -114,37 +125,46 @@ impl SeparableConfig {
 /// five blocks of its thirteen.
 #[derive(Module, Debug)]
 pub struct SeparableNet {
-    pub(crate) stem: ConvNormActivation,
+    /// Rounds the images.
+    image: Option<FakeQuantizer>,
+    pub(crate) stem: ConvBlock,
     pub(crate) blocks: Vec<SeparableBlock>,
     dropout: Dropout,
-    classifier: Linear,
+    classifier: QuantizedLinear,
 }
 
 /// A depthwise 3×3 convolution, then a pointwise one.
 #[derive(Module, Debug)]
 pub(crate) struct SeparableBlock {
-    pub(crate) depthwise: ConvNormActivation,
-    pub(crate) pointwise: ConvNormActivation,
+    pub(crate) depthwise: ConvBlock,
+    pub(crate) pointwise: ConvBlock,
 }
 
 impl SeparableNet {
     fn new(config: &SeparableConfig, device: &Device) -> Self {
-        let stem = conv_norm_relu([3, config.channels], 3, config.stem_stride, 1, device);
+        let bits = config.quantization;
+        let conv_norm_relu = |channels, kernel, stride, groups, bits| {
+            let (activation, norm) = (Activation::Relu, NormConfig::default());
+            BlockConfig { channels, kernel, stride, groups, activation, norm, bits }.init(device)
+        };
+        let of_stem = bits.map(|_| WeightBits::Int8);
+        let stem = conv_norm_relu([3, config.channels], 3, config.stem_stride, 1, of_stem);
         let mut input = config.channels;
         let mut blocks = Vec::new();
         for (multiple, stride) in BLOCKS {
             let output = multiple * config.channels;
             blocks.push(SeparableBlock {
-                depthwise: conv_norm_relu([input; 2], 3, stride, input, device),
-                pointwise: conv_norm_relu([input, output], 1, 1, 1, device),
+                depthwise: conv_norm_relu([input; 2], 3, stride, input, bits),
+                pointwise: conv_norm_relu([input, output], 1, 1, 1, bits),
             });
             input = output;
         }
         let net = Self {
+            image: bits.map(|_| FakeQuantizer::of_activations(device)),
             stem,
             blocks,
             dropout: DropoutConfig::new(config.dropout).init(),
-            classifier: LinearConfig::new(input, config.classes).init(device),
+            classifier: QuantizedLinear::new([input, config.classes], bits.is_some(), device),
         };
         initialize_parameters(&net);
         net
@@ -183,7 +203,12 @@ impl SeparableNet {
     /// If `index` is not less than [`segments`](Self::segments), or `maps` has another shape.
     #[must_use]
     pub fn forward_segment(&self, index: usize, maps: Tensor<4>) -> Tensor<4> {
-        let Some(block) = index.checked_sub(1) else { return self.stem.forward(maps) };
+        let Some(block) = index.checked_sub(1) else {
+            return self.stem.forward(match &self.image {
+                Some(image) => image.activations(maps),
+                None => maps,
+            });
+        };
         let SeparableBlock { depthwise, pointwise } = &self.blocks[block];
         pointwise.forward(depthwise.forward(maps))
     }
@@ -208,36 +233,12 @@ impl SeparableNet {
         let blocks = self.blocks.iter().flat_map(|block| [&block.depthwise, &block.pointwise]);
         let mut size = image;
         let mut sum = 0;
-        for ConvNormActivation { conv, .. } in std::iter::once(&self.stem).chain(blocks) {
-            // The padding keeps the size at stride 1.
-            size = [0, 1].map(|axis| size[axis].div_ceil(conv.stride[axis]));
-            sum += conv.weight.lazy_shape().num_elements() * size[0] * size[1];
+        for block in std::iter::once(&self.stem).chain(blocks) {
+            let (count, after) = block.multiply_adds(size);
+            (sum, size) = (sum + count, after);
         }
-        (sum + self.classifier.weight.lazy_shape().num_elements()) as u64
+        (sum + self.classifier.multiply_adds()) as u64
     }
-}
-
-/// A convolution without bias, batch normalization and `ReLU`.
-///
-/// The kernel is square with an odd side; the padding keeps the image's size at stride 1.
-fn conv_norm_relu(
-    [input, output]: [usize; 2],
-    kernel: usize,
-    stride: usize,
-    groups: usize,
-    device: &Device,
-) -> ConvNormActivation {
-    let padding = kernel / 2;
-    // He et al. 2015, arXiv:1502.01852, eq. 10: the gain for rectified activations.
-    let gain = std::f64::consts::SQRT_2;
-    let conv = Conv2dConfig::new([input, output], [kernel; 2])
-        .with_stride([stride; 2])
-        .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
-        .with_groups(groups)
-        .with_bias(false)
-        .with_initializer(Initializer::KaimingNormal { gain, fan_out_only: false });
-    let norm = BatchNorm::new(&BatchNormConfig::new(output), device);
-    ConvNormActivation::new(Conv2d::new(&conv, device), norm, Activation::Relu)
 }
 
 #[cfg(test)]

@@ -67,11 +67,18 @@ pub enum WeightError {
     },
 }
 
+/// How far multiples of a step may be from whole numbers: a product of two f32 factors is within
+/// 127·10⁻⁷, and rounding such weights changes them by as little.
+const WHOLE: f64 = 1e-4;
+
 /// The largest bias of a sum, so that room is left for products.
 const BIAS_LIMIT: f64 = (1_u32 << 30) as f64;
 
 impl QuantizedWeights {
     /// Rounds weights `[channels][each]` to the nearest code, `±127` for the largest of a channel.
+    ///
+    /// Weights of a channel that are multiples of a step already, such as those that were rounded
+    /// in training, keep their values: the largest then may have a code below 127.
     ///
     /// A scale is increased if the bias would not fit into 30 bits; a channel of zeros takes
     /// the smallest that its bias allows, or the largest of all channels if there is no bias.
@@ -108,7 +115,8 @@ impl QuantizedWeights {
                 largest => largest,
             };
             let of_bias = bias / (f64::from(input.scale()) * BIAS_LIMIT);
-            let scale = (f64::from(of_weights) / 127.0).max(of_bias) as f32;
+            let greatest = greatest_code(channel, of_weights);
+            let scale = (f64::from(of_weights) / greatest).max(of_bias) as f32;
             scale.max(f32::MIN_POSITIVE)
         };
         let scales: Vec<f32> = weights.chunks_exact(each).enumerate().map(scale).collect();
@@ -195,6 +203,25 @@ impl QuantizedWeights {
     }
 }
 
+/// The code of the largest weight of a channel: the greatest one with which all weights are whole
+/// multiples of a step, 127 if there is none.
+///
+/// The greatest, because the bias is counted in the same step.
+fn greatest_code(channel: &[f32], largest: f32) -> f64 {
+    if largest == 0.0 {
+        return 127.0;
+    }
+    let is_whole = |code: f64| {
+        let step = f64::from(largest) / code;
+        channel.iter().all(|&w| {
+            let multiple = f64::from(w) / step;
+            (multiple - multiple.round_ties_even()).abs() < WHOLE
+        })
+    };
+    let least = (1..127).map(f64::from).find(|&code| is_whole(code));
+    least.map_or(127.0, |code| code * (127.0 / code).floor())
+}
+
 /// The sum `bias + Σ (a − zero)·w` of largest magnitude that activations `a` may lead to.
 fn furthest_sum(weights: &[i8], bias: i32, zero: u8) -> i64 {
     let of_sign = |sign: i8| -> i64 {
@@ -227,8 +254,32 @@ mod tests {
     }
 
     #[test]
+    fn weights_on_a_grid_keep_their_values() {
+        let input = ActivationScheme::try_from_range(0.0, 1.0).expect("valid");
+        // Multiples of a step, of which no channel has the greatest code of four or eight bits.
+        for (step, codes) in [
+            (0.037_f32, [-3, 0, 5, 1, 4]),
+            (1.7, [7, -7, 2, 3, 0]),
+            (0.001, [101, -13, 64, 1, -99]),
+        ] {
+            let weights = codes.map(|code| code as f32 * step);
+            let quantized =
+                QuantizedWeights::try_quantize(&weights, None, 1, input).expect("finite");
+            let scale = quantized.scales()[0];
+            for (&code, weight) in quantized.values().iter().zip(weights) {
+                assert!((f32::from(code) * scale - weight).abs() <= 1e-6 * step, "{weight}");
+            }
+            assert!(quantized.values().iter().any(|code| code.unsigned_abs() > 63));
+        }
+        // Elsewhere the largest weight has the greatest code.
+        let weights = [0.5, 0.1234, -0.333, 0.021];
+        let quantized = QuantizedWeights::try_quantize(&weights, None, 1, input).expect("finite");
+        assert_eq!(quantized.values()[0], 127);
+    }
+
+    #[test]
     fn every_channel_uses_all_of_its_codes() {
-        let weights = [1.27, -0.635, 0.0, 0.02, 127.0, 1.4];
+        let weights = [1.27, -0.64, 0.0, 0.02, 127.0, 1.4];
         let given = QuantizedWeights::try_quantize(&weights, Some(&[1.0, 3.0]), 2, input())
             .expect("finite");
         assert_eq!(given.values(), [127, -64, 0, 0, 127, 1]);

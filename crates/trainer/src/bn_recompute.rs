@@ -49,6 +49,19 @@ pub fn keeps_statistics<M: Module>(model: &M) -> bool {
     !find.found.ids.is_empty()
 }
 
+/// The number of layers that [`recompute_batch_norms`] switches off: those with a training switch
+/// that is on and without statistics, such as dropout.
+#[must_use]
+pub fn switched_off_layers<M: Module>(model: &M) -> usize {
+    let copy = model.valid().train();
+    let learned = learned(&copy);
+    let mut find = FindStatistics { learned: &learned, found: Found::default() };
+    visit_paths(&copy, &mut find);
+    let mut silence = Silence { path: Vec::new(), keepers: &find.found.keepers, count: 0 };
+    drop(copy.map(&mut silence));
+    silence.count
+}
+
 /// Whether layers without statistics behave as in training.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Noise {
@@ -72,7 +85,9 @@ fn recompute<M: Module, I: Clone, E>(
     visit_paths(&copy, &mut find);
     let found = find.found;
     let mut copy = match noise {
-        Noise::Off => copy.map(&mut Silence { path: Vec::new(), keepers: &found.keepers }),
+        Noise::Off => {
+            copy.map(&mut Silence { path: Vec::new(), keepers: &found.keepers, count: 0 })
+        }
         #[cfg(test)]
         Noise::On => copy,
     };
@@ -158,6 +173,8 @@ impl PathVisitor for FindStatistics<'_> {
 struct Silence<'a> {
     path: Vec<String>,
     keepers: &'a HashSet<String>,
+    /// Layers that were on.
+    count: usize,
 }
 
 impl ModuleMapper for Silence<'_> {
@@ -171,7 +188,11 @@ impl ModuleMapper for Silence<'_> {
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
         let layer = self.path.split_last().map_or(String::new(), |(_, layer)| layer.join("."));
-        if self.keepers.contains(&layer) { flag } else { flag.with_value(false) }
+        if self.keepers.contains(&layer) {
+            return flag;
+        }
+        self.count += usize::from(flag.is_enabled());
+        flag.with_value(false)
     }
 }
 
@@ -398,6 +419,7 @@ mod tests {
                 recompute(&model, Noise::On, &forward, &mut many(), &mut |_| Control::Continue);
             let on = on.expect("no error").expect("not stopped");
             // Kept values are doubled: the variance is 2·E[x²] − E[x]² instead of E[x²] − E[x]².
+            assert_eq!(switched_off_layers(&model), 1);
             let [mean, variance] = expected();
             let inflated = 2.0 * (variance + mean * mean) - mean * mean;
             let [_, found] = on.statistics();

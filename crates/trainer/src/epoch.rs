@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::tensor::Device;
 use updraft_precision::LossScaler;
 
-use crate::bn_recompute::recompute_batch_norms;
+use crate::bn_recompute::{recompute_batch_norms, switched_off_layers};
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
@@ -245,8 +245,10 @@ impl<M: Module> Run<M> {
     ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
         let (task, settings) = (course.task, course.settings);
         let epoch = self.state.epoch;
-        let mut between =
-            |activity, samples| watch(&Event::Between { activity, epoch, samples }, &self.model);
+        let model = &self.model;
+        let between = |watch: Watch<'_, M>, activity, samples| {
+            watch(&Event::Between { activity, epoch, samples }, model)
+        };
         let mut served = None;
         if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
             let failed = |cause| TrainError::Data { epoch, split: "training", cause };
@@ -261,16 +263,23 @@ impl<M: Module> Run<M> {
             let batch = course.data.train.batch();
             let (step, seed) = (self.state.step, settings.seed);
             let context = StepContext { mode: Mode::Training, epoch, step, seed };
+            let averaged = ema.map_or(&self.model, Ema::average);
+            let mut batches = 0;
             let recomputed = recompute_batch_norms(
-                ema.map_or(&self.model, Ema::average),
+                averaged,
                 &|model, input| drop(task.forward(model, input, &context)),
                 &mut inputs,
-                &mut |batches| between(Activity::Recomputing, batches as usize * batch),
+                &mut |done| {
+                    batches = done;
+                    between(&mut *watch, Activity::Recomputing, done as usize * batch)
+                },
             );
             served = recomputed.map_err(failed)?;
             if served.is_none() {
                 return Ok(None);
             }
+            let switched_off = switched_off_layers(averaged);
+            watch(&Event::Recomputed { epoch, batches, switched_off }, &self.model);
         }
         let Some(test) = course.data.test else { return Ok(Some((served, None))) };
         let live;
@@ -288,7 +297,7 @@ impl<M: Module> Run<M> {
             test,
             &course.device.clone().without_autodiff(),
             settings.step.policy,
-            &mut |samples| between(Activity::Scoring, samples),
+            &mut |samples| between(&mut *watch, Activity::Scoring, samples),
         );
         let own = scored.map_err(|cause| TrainError::Data { epoch, split: "test", cause })?;
         let mut all = (LossSums::default(), T::Score::default());

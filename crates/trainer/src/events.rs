@@ -29,6 +29,15 @@ pub enum Event {
         /// The number of updates when it was written.
         step: u64,
     },
+    /// The statistics of batch norms were recomputed.
+    Recomputed {
+        /// The epoch, counted from 0.
+        epoch: u64,
+        /// Training batches that they were computed from.
+        batches: u64,
+        /// Layers with a training switch that were off, such as dropout.
+        switched_off: usize,
+    },
     /// Progress of the work between two epochs; [`Control::Stop`] ends the run here, too.
     Between {
         /// What is being done.
@@ -79,6 +88,12 @@ impl Event {
             Self::Saved { path, step } => {
                 tracing::info!(path = %path.display(), step, "checkpoint saved");
             }
+            Self::Recomputed { epoch, batches, switched_off } => tracing::info!(
+                epoch,
+                batches,
+                switched_off,
+                "batch norms recomputed, with dropout layers switched off"
+            ),
             Self::Between { activity, epoch, samples } => {
                 tracing::trace!(?activity, epoch, samples, "between epochs");
             }

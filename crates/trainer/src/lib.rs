@@ -89,7 +89,7 @@ pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 pub use rehearse::rehearse;
 
 // Improved models: averages, slow weights and recomputed statistics.
-pub use bn_recompute::{keeps_statistics, recompute_batch_norms};
+pub use bn_recompute::{keeps_statistics, recompute_batch_norms, switched_off_layers};
 pub use ema::{Ema, EmaConfig};
 pub use lookahead::Lookahead;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use updraft_quant::QuantizedModel;
 
-use crate::command::{run, succeed, tiny};
+use crate::command::{config, run, succeed, tiny};
 
 /// `tiny`, for the pipeline.
 fn small<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -95,6 +95,85 @@ fn a_separable_network_goes_from_a_config_to_int8_with_every_method() {
     let score = succeed(dir.path(), &["eval", name, "--json"]);
     let score: serde_json::Value = serde_json::from_str(&score.stdout).expect("JSON");
     assert_eq!(score, manifest["test"]);
+}
+
+/// CIFAR-100's binary version, with generated images: a color for each of the hundred classes.
+fn hundred_classes(folder: &Path, train: usize, test: usize) {
+    let names = |count: usize| -> String { (0..count).map(|at| format!("name-{at}\n")).collect() };
+    let records = |count: usize| -> Vec<u8> {
+        let record = |at: usize| {
+            let class = at % 100;
+            let shade = |step: usize| (class * step % 256) as u8;
+            let noise = |pixel: usize| (pixel.wrapping_mul(at * 31 + 7) % 23) as u8;
+            let planes = [17, 59, 101].map(|step| {
+                (0..1024).map(|pixel| shade(step).saturating_add(noise(pixel))).collect::<Vec<u8>>()
+            });
+            [vec![(class % 20) as u8, class as u8], planes.concat()].concat()
+        };
+        (0..count).flat_map(record).collect()
+    };
+    fs::create_dir(folder).expect("a folder");
+    for (name, bytes) in [
+        ("coarse_label_names.txt", names(20).into_bytes()),
+        ("fine_label_names.txt", names(100).into_bytes()),
+        ("train.bin", records(train)),
+        ("test.bin", records(test)),
+    ] {
+        fs::write(folder.join(name), bytes).expect("written");
+    }
+}
+
+#[test]
+fn the_baseline_of_compression_goes_from_its_config_to_its_summary() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    hundred_classes(&dir.path().join("cifar-100"), 400, 100);
+    let config = config("cifar100.toml");
+    let mut arguments = vec!["pipeline", &config, "--data", ".", "--calibration", "50"];
+    for set in [
+        "data.files=cifar-100",
+        "data.height=32",
+        "data.width=32",
+        "augment.translate=3",
+        "model.width_factor=0.1",
+        "model.depth_factor=0.3",
+        "model.hidden=64",
+        "train.epochs=1",
+        "train.batch=50",
+        "train.recompute_batch_norms=4",
+    ] {
+        arguments.extend(["--set", set]);
+    }
+    let said = succeed(dir.path(), &arguments);
+    let folder = only_run(dir.path());
+    let manifest = json(&folder.join("pipeline.json"));
+    assert_eq!(manifest["reload"]["same_score"], true);
+    assert!(json(&folder.join("quant.json"))["evaluation"]["score_int8"].is_number());
+    // Two dropout layers of the head and the residual blocks of seven, as the log says.
+    let log = fs::read_to_string(folder.join("log.jsonl")).expect("a log");
+    let line = log.lines().find(|line| line.contains("batch norms recomputed")).expect("a line");
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let fields = line.get("fields").unwrap_or(&line);
+    assert_eq!(fields["batches"], 4, "{line}");
+    assert!(fields["switched_off"].as_u64() > Some(2), "{line}");
+    assert!(said.stdout.contains("int8"), "{}", said.stdout);
+}
+
+#[test]
+fn a_network_that_was_trained_for_eight_bits_goes_to_them_and_is_refused_outliers() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let settings = [
+        "--set",
+        "model={kind='separable',channels=4,stem_stride=2}",
+        "--set",
+        "train.quantization=int4",
+    ];
+    let said = run(dir.path(), &[small(&settings), vec!["--outliers", "64"]].concat());
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("`train.quantization`; leave out --outliers"), "{}", said.stderr);
+    succeed(dir.path(), &small(&settings));
+    let evaluation = json(&only_run(dir.path()).join("quant.json"))["evaluation"].clone();
+    // The evaluation in f32 rounds as training does.
+    assert!(evaluation["sqnr_db"].as_f64() > Some(30.0), "{evaluation}");
 }
 
 #[test]

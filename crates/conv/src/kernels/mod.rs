@@ -51,7 +51,8 @@ pub(crate) use {
     bias::channel_sums,
     convolution::input_gradient_into,
     elementwise::{
-        PIECE, activate_gradient_into, activate_into, term_gradient_into, weighted_sum_into,
+        Codes, PIECE, activate_gradient_into, activate_into, fake_quantize_gradient_into,
+        fake_quantize_into, term_gradient_into, weighted_sum_into,
     },
     join::Joining,
     norm::{

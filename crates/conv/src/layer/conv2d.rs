@@ -69,11 +69,25 @@ impl Conv2d {
     /// As [`forward`](Self::forward).
     #[must_use]
     pub fn forward_activated(&self, x: Tensor<4>, activation: Activation) -> Tensor<4> {
+        self.convolve(x, self.weight.val(), activation)
+    }
+
+    /// Convolves by weights in place of its own, such as rounded ones.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if the weights have another shape than its own.
+    #[must_use]
+    pub fn forward_by(&self, x: Tensor<4>, weight: Tensor<4>) -> Tensor<4> {
+        assert_eq!(weight.dims(), self.weight.val().dims(), "the shapes of both weights");
+        self.convolve(x, weight, Activation::Identity)
+    }
+
+    fn convolve(&self, x: Tensor<4>, weight: Tensor<4>, activation: Activation) -> Tensor<4> {
         let [_, _, height, width] = x.dims();
         let Self { kernel_size, stride, dilation, groups, .. } = *self;
         let padding = padding::on_both_axes(&self.padding, [height, width], kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
-        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        let bias = self.bias.as_ref().map(Param::val);
         let by = Convolving { options, activation, path: self.forced };
         of_layer(self.weight.id, || convolve(x, weight, bias, by))
     }

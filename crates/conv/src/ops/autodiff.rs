@@ -11,6 +11,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
 
 use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
+use super::fake_quantize::gradient::quantized;
 use super::join::gradient::joined;
 use super::weighted_sum::gradient::summed;
 use crate::kernels::{Activation, Isa};
@@ -351,6 +352,16 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
 
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self> {
         of_one::<B, C, _>(x, spec, B::pooling, B::pooling_gradient)
+    }
+
+    fn fake_quantization(
+        x: FloatTensor<Self>,
+        steps: FloatTensor<Self>,
+        lowest: FloatTensor<Self>,
+        levels: u32,
+        isa: Isa,
+    ) -> FloatTensor<Self> {
+        quantized::<B, C>([x, steps, lowest], levels, isa)
     }
 
     fn weighted_sum(

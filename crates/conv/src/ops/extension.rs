@@ -101,6 +101,16 @@ pub(crate) trait ConvBackend: Backend {
     /// A pooling.
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self>;
 
+    /// Numbers rounded to codes and back: by the step of all of them or of each index of the first
+    /// axis, the lowest code `[1]`, and the codes above it.
+    fn fake_quantization(
+        x: FloatTensor<Self>,
+        steps: FloatTensor<Self>,
+        lowest: FloatTensor<Self>,
+        levels: u32,
+        isa: Isa,
+    ) -> FloatTensor<Self>;
+
     /// The channels of two tensors in one.
     fn join(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
 
@@ -160,6 +170,15 @@ pub(crate) trait ConvGradients: ConvBackend {
         dy: FloatTensor<Self>,
         spec: PoolSpec,
     ) -> FloatTensor<Self>;
+
+    /// The gradients of a fake quantization: of its numbers and of the steps, the latter scaled.
+    fn fake_quantization_gradient(
+        tensors: [FloatTensor<Self>; 3],
+        dy: FloatTensor<Self>,
+        levels: u32,
+        scale: f32,
+        isa: Isa,
+    ) -> [FloatTensor<Self>; 2];
 
     /// The gradients of a weighted sum: of its tensors and of the weights.
     fn weighted_sum_gradient(

@@ -12,10 +12,10 @@ use super::extension::ConvGradients;
 use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Joining, Normalization,
-    PIECE, Scratch, activate_gradient_into, activate_into, apply_into, channel_sums, forward_into,
-    input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
-    weight_gradient, weighted_sum_into,
+    Activation, BatchNormShape, Codes, ConvGeometry, ConvShape, GradientPass, Isa, Joining,
+    Normalization, PIECE, Scratch, activate_gradient_into, activate_into, apply_into, channel_sums,
+    fake_quantize_gradient_into, fake_quantize_into, forward_into, input_gradient_into, moments,
+    pool_gradient_into, pool_into, term_gradient_into, weight_gradient, weighted_sum_into,
 };
 
 thread_local! {
@@ -103,6 +103,24 @@ impl ConvBackend for Flex {
 
     fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
         pooled(x, spec)
+    }
+
+    fn fake_quantization(
+        x: FlexTensor,
+        steps: FlexTensor,
+        lowest: FlexTensor,
+        levels: u32,
+        isa: Isa,
+    ) -> FlexTensor {
+        let [x, steps, lowest] = [x, steps, lowest].map(contiguous);
+        let dims = x.layout().shape().to_vec();
+        let codes = Codes::of(&dims, lowest.storage(), levels);
+        let steps: &[f32] = steps.storage();
+        let y = result(dims.iter().product(), codes.piece(steps.len()), |y| {
+            fake_quantize_into(isa, codes, steps, x.storage(), y, pool_threads());
+        });
+        memory::keep([x]);
+        tensor(y, dims)
     }
 
     fn join(a: FlexTensor, b: FlexTensor) -> FlexTensor {
@@ -239,6 +257,39 @@ impl ConvGradients for Flex {
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
         pooled_gradient(x, dy, spec)
+    }
+
+    fn fake_quantization_gradient(
+        tensors: [FlexTensor; 3],
+        dy: FlexTensor,
+        levels: u32,
+        scale: f32,
+        isa: Isa,
+    ) -> [FlexTensor; 2] {
+        let [x, steps, lowest] = tensors.map(contiguous);
+        let dy = contiguous(dy);
+        let dims = x.layout().shape().to_vec();
+        let codes = Codes::of(&dims, lowest.storage(), levels);
+        let mut dsteps = vec![0.0; steps.layout().shape().num_elements()];
+        let (own, both) = (steps.storage(), [x.storage(), dy.storage()]);
+        let dx = result(both[0].len(), codes.piece(dsteps.len()), |dx| {
+            with(|scratch, threads| {
+                fake_quantize_gradient_into(
+                    isa,
+                    codes,
+                    own,
+                    both,
+                    dx,
+                    &mut dsteps,
+                    scratch,
+                    threads,
+                );
+            });
+        });
+        memory::keep([x, dy]);
+        dsteps.iter_mut().for_each(|dstep| *dstep *= scale);
+        let count = dsteps.len();
+        [tensor(dx, dims), tensor(dsteps, [count])]
     }
 
     fn weighted_sum_gradient(

@@ -2,6 +2,7 @@
 
 mod activation;
 mod convolution;
+mod fake_quantize;
 mod join;
 mod normalization;
 mod observe;
@@ -25,6 +26,7 @@ mod memory;
 pub use activation::activate;
 pub use convolution::conv2d;
 pub(crate) use convolution::{Convolving, convolve};
+pub use fake_quantize::fake_quantize;
 pub use join::join_channels;
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};

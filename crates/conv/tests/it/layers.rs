@@ -13,8 +13,14 @@ use updraft_testing::{
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
-const ACTIVATIONS: [Activation; 4] =
-    [Activation::Identity, Activation::Relu, Activation::Silu, Activation::Elu];
+const ACTIVATIONS: [Activation; 6] = [
+    Activation::Identity,
+    Activation::Relu,
+    Activation::Silu,
+    Activation::Elu,
+    Activation::Relu6,
+    Activation::HardSwish,
+];
 
 fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Uniform(-1.5, 1.5), device)

@@ -1,6 +1,8 @@
 //! Tests of the public API.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod fake_quantize;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod norm_convolution;

@@ -6,6 +6,7 @@ mod conv;
 mod cpu;
 #[cfg(feature = "cube")]
 pub(crate) mod cube;
+#[cfg(feature = "burn")]
 mod cube_form;
 mod forward;
 mod geometry;
@@ -27,6 +28,7 @@ pub use backward::backward;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 #[cfg(feature = "cube")]
 pub(crate) use cpu::Uniform;
+#[cfg(feature = "burn")]
 pub use cube_form::CubeForm;
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};

@@ -9,10 +9,48 @@ use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
 use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
+use crate::scheme::ActivationScheme;
 
 impl Reader<'_> {
     /// Reads an element-wise operation; `None` if it is another one.
+    ///
+    /// A tensor that a module rounds to codes and back is a tensor of that scheme.
     pub(crate) fn arithmetic(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
+        let meaning = self.element_wise(operation)?;
+        let Some(Meaning::Value { value, function, shape }) = &meaning else { return Ok(meaning) };
+        match function.fake_quantization() {
+            None => Ok(meaning),
+            Some((before, scheme)) => {
+                let rounded = self.rounded(*value, [function, &before], scheme)?;
+                let (function, shape) = (Function::identity(), shape.clone());
+                Ok(Some(Meaning::Value { value: rounded, function, shape }))
+            }
+        }
+    }
+
+    /// A function of a value that ends with rounding to a scheme, and the function before that.
+    fn rounded(
+        &mut self,
+        value: Value,
+        [whole, before]: [&Function; 2],
+        scheme: ActivationScheme,
+    ) -> Read<Value> {
+        let mut value = value;
+        if !before.is_identity() {
+            let name = self.numbered(if before.is_rectifier() { "relu" } else { "function" });
+            let given = self.graph.function(&name, value, before);
+            value = self.added(given)?;
+        } else if self.graph.scheme(value).is_some_and(|other| other != scheme) {
+            // It has another scheme already: its codes become those of this one by a table.
+            let name = self.numbered("requantize");
+            let given = self.graph.function(&name, value, whole);
+            value = self.added(given)?;
+        }
+        self.graph.set_scheme(value, scheme);
+        Ok(value)
+    }
+
+    fn element_wise(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
         let meaning = match operation {
             OperationIr::BaseFloat(BaseOperationIr::MaskWhere(mask)) => {
                 self.choose(&mask.mask, &mask.value, &mask.tensor)
@@ -83,6 +121,7 @@ impl Reader<'_> {
             F::Sqrt(unary) => (unary, Unary::SquareRoot),
             F::Tanh(unary) => (unary, Unary::Tanh),
             F::Recip(unary) => (unary, Unary::Reciprocal),
+            F::Round(unary) => (unary, Unary::Round),
             F::Log1p(unary) => {
                 let log = self.function(&unary.input, |x| {
                     let one = Function::constant(1.0);

@@ -38,7 +38,7 @@ pub(super) fn observe<B: Samples>(
     if observers[0].count() == 0 { Err(QuantizeError::NoSample) } else { Ok(observers) }
 }
 
-/// The scheme of each tensor: that of its observed range, or its input's if an operation keeps the
+/// The scheme of each tensor: the one that was set, else that of its observed range, or its input's if an operation keeps the
 /// codes or only zeros were observed; and the layers with only zeros.
 pub(super) fn choose_schemes(
     steps: &Steps,
@@ -52,7 +52,8 @@ pub(super) fn choose_schemes(
     let mut schemes = Vec::with_capacity(observers.len());
     // An input that is always zero has no scheme: an error.
     for (tensor, observer) in inputs.iter().enumerate() {
-        schemes.push(observer.scheme().map_err(failed(tensor))?);
+        let seen = || observer.scheme().map_err(failed(tensor));
+        schemes.push(steps.input_schemes[tensor].map_or_else(seen, Ok)?);
     }
     let mut is_zero = Vec::with_capacity(given.len());
     for (index, (step, observer)) in steps.list.iter().zip(given).enumerate() {
@@ -61,7 +62,11 @@ pub(super) fn choose_schemes(
         // In the scheme of the input, zero has an exact code, and the biases of the next layer,
         // counted in this scale, are as fine as those of this one.
         let is_kept = step.work.operation.keeps_scheme() && kept[index].is_none();
-        let scheme = if is_zero[index] || is_kept { Ok(schemes[step.inputs[0]]) } else { seen };
+        let scheme = match step.scheme {
+            Some(scheme) if !is_kept => Ok(scheme),
+            _ if is_zero[index] || is_kept => Ok(schemes[step.inputs[0]]),
+            _ => seen,
+        };
         schemes.push(scheme.map_err(failed(inputs.len() + index))?);
     }
     Ok((schemes, is_zero))

@@ -3,19 +3,22 @@
 use super::fuse::{Step, Steps};
 use super::graph::Graph;
 use super::samples::{Samples, SamplesExt};
+use crate::kernels::{Isa, dequantize, quantize};
 use crate::operation::{FloatJob, FloatSpace, Operation};
+use crate::scheme::ActivationScheme;
 
 /// The work space of the steps: every tensor of one sample, channels first.
 #[derive(Debug)]
 pub(super) struct FloatRun {
     pub(super) tensors: Vec<Vec<f32>>,
     space: FloatSpace,
+    codes: RoundSpace,
 }
 
 impl FloatRun {
     pub(super) fn new(steps: &Steps) -> Self {
         let tensors = steps.shapes().map(|shape| vec![0.0; shape.iter().product()]).collect();
-        Self { tensors, space: FloatSpace::new() }
+        Self { tensors, space: FloatSpace::new(), codes: RoundSpace::default() }
     }
 
     /// Computes all tensors of one sample; `x` returns the inputs of the network.
@@ -23,16 +26,32 @@ impl FloatRun {
         let first = steps.inputs.len();
         for (index, tensor) in self.tensors[..first].iter_mut().enumerate() {
             tensor.copy_from_slice(x(index));
+            self.codes.round(steps.input_schemes[index], tensor);
         }
         for (index, step) in steps.list.iter().enumerate() {
             let (before, after) = self.tensors.split_at_mut(first + index);
             let inputs: Vec<&[f32]> =
                 step.inputs.iter().map(|&input| before[input].as_slice()).collect();
-            let Step { work, shapes, is_rectified, .. } = step;
+            let Step { work, shapes, is_rectified, scheme, .. } = step;
             let (y, space) = (&mut after[0][..], &mut self.space);
             let job = FloatJob { parameters: &work.parameters, shapes, x: &inputs, y, space };
             compute(work.operation.as_ref(), *is_rectified, job);
+            self.codes.round(*scheme, &mut after[0]);
         }
+    }
+}
+
+/// The work space for rounding tensors whose scheme was set.
+#[derive(Debug, Default)]
+struct RoundSpace(Vec<u8>);
+
+impl RoundSpace {
+    /// Rounds numbers to the codes of a scheme.
+    fn round(&mut self, scheme: Option<ActivationScheme>, numbers: &mut [f32]) {
+        let Some(scheme) = scheme else { return };
+        self.0.resize(numbers.len(), 0);
+        quantize(Isa::detect(), scheme, numbers, &mut self.0);
+        dequantize(Isa::detect(), scheme, &self.0, numbers);
     }
 }
 

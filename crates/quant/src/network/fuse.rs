@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::graph::{Graph, Layer, Node, Port};
 use crate::operation::{Parameters, Shapes, Work, pointwise};
+use crate::scheme::ActivationScheme;
 
 /// Fused layers.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub(super) struct Step {
     /// The tensors that it reads.
     pub(super) inputs: Vec<usize>,
     pub(super) shapes: Shapes,
+    /// The scheme of its output, if it was set.
+    pub(super) scheme: Option<ActivationScheme>,
 }
 
 impl Step {
@@ -35,6 +38,8 @@ pub(super) struct Output {
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     pub(super) inputs: Vec<Port>,
+    /// The scheme of each input, if it was set.
+    pub(super) input_schemes: Vec<Option<ActivationScheme>>,
     pub(super) list: Vec<Step>,
     pub(super) outputs: Vec<Output>,
 }
@@ -58,13 +63,22 @@ impl Steps {
             let is_alone = node.inputs.first().is_some_and(|&input| readers[input] == 1);
             let held = fusion.take(graph, node, is_alone);
             fusion.held.push(held);
+            if let Some(scheme) = node.scheme {
+                // What is rounded is computed: nothing is left to a reader.
+                let tensor = fusion.settle(graph, fusion.held.len() - 1);
+                if let Some(index) = tensor.checked_sub(fusion.first) {
+                    fusion.steps[index].scheme = Some(scheme);
+                }
+            }
         }
         let settled = outputs.into_iter().map(|(port, value)| {
             let tensor = fusion.settle(graph, value.0);
             Output { port, tensor }
         });
         let outputs = settled.collect();
-        let mut steps = Self { inputs, list: fusion.steps, outputs };
+        let of_inputs = graph.nodes.iter().filter(|node| matches!(node.layer, Layer::Input));
+        let input_schemes = of_inputs.map(|node| node.scheme).collect();
+        let mut steps = Self { inputs, input_schemes, list: fusion.steps, outputs };
         steps.keep_reached();
         if joins_sums && steps.join_sums() {
             steps.keep_reached();
@@ -98,7 +112,9 @@ impl Steps {
             let joined = (0..2).find_map(|own| {
                 let tensor = step.inputs[own];
                 let adding = &before[tensor.checked_sub(first)?];
-                let is_free = readers[tensor] == 1 && !adding.is_rectified;
+                // A tensor with a scheme of its own is rounded before it is added.
+                let is_free =
+                    readers[tensor] == 1 && !adding.is_rectified && adding.scheme.is_none();
                 let factors = [factors[own], factors[1 - own]];
                 let Work { operation, parameters } = &adding.work;
                 let work = is_free.then(|| operation.with_addend(parameters, factors)).flatten()?;
@@ -172,6 +188,7 @@ impl Fusion {
                 let tensor = self.settle(graph, node.inputs[0]);
                 if let Some(step) = self.before(tensor, is_alone)
                     && step.work.operation.may_be_rectified()
+                    && (step.scheme.is_none() || node.scheme.is_none())
                 {
                     step.is_rectified = true;
                     step.name = format!("{}+{}", step.name, node.name);
@@ -187,6 +204,7 @@ impl Fusion {
                 if affine.is_none()
                     && let Some(step) = self.before(tensor, is_alone)
                     && !step.is_rectified
+                    && step.scheme.is_none()
                     && let Some(scaled) =
                         step.work.operation.scale_output(&step.work.parameters, by)
                 {
@@ -254,7 +272,7 @@ impl Fusion {
     ) -> Held {
         let x = node.inputs.iter().map(|&input| graph.nodes[input].shape.clone()).collect();
         let shapes = Shapes { x, y: node.shape.clone() };
-        self.steps.push(Step { name, work, is_rectified, inputs, shapes });
+        self.steps.push(Step { name, work, is_rectified, inputs, shapes, scheme: None });
         Held { tensor: self.first + self.steps.len() - 1, affine: None }
     }
 }

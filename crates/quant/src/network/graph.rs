@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::operation::{OperationError, Parameters, Work};
+use crate::scheme::ActivationScheme;
 
 /// The output of a layer: a tensor for each sample, whose first axis is the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub(super) struct Node {
     pub(super) layer: Layer,
     pub(super) inputs: Vec<usize>,
     pub(super) shape: Vec<usize>,
+    /// The scheme of its output, if it is not that of its observed range.
+    pub(super) scheme: Option<ActivationScheme>,
 }
 
 /// A network of layers; if no output is named, it is that of the last layer.
@@ -123,6 +126,34 @@ impl Graph {
         &self.nodes[value.0].shape
     }
 
+    /// Sets the scheme of a value, such as one that was learnt in training: calibration does not
+    /// change it, and in f32 the value is rounded to its codes.
+    ///
+    /// A value whose codes are those of its input, such as the maximum of windows, keeps the scheme
+    /// of the input.
+    ///
+    /// # Panics
+    /// If the value is another graph's.
+    pub fn set_scheme(&mut self, value: Value, scheme: ActivationScheme) {
+        self.nodes[value.0].scheme = Some(scheme);
+    }
+
+    /// The scheme of a value that [`set_scheme`](Self::set_scheme) set.
+    ///
+    /// # Panics
+    /// If the value is another graph's.
+    #[must_use]
+    pub fn scheme(&self, value: Value) -> Option<ActivationScheme> {
+        self.nodes[value.0].scheme
+    }
+
+    /// Whether some value has a scheme that was set: then its outputs in f32 depend on where
+    /// rounding falls, and differ by steps between two ways to compute them.
+    #[must_use]
+    pub fn has_schemes(&self) -> bool {
+        self.nodes.iter().any(|node| node.scheme.is_some())
+    }
+
     /// The inputs, in order.
     pub(super) fn inputs(&self) -> impl Iterator<Item = Port> {
         let inputs = self.nodes.iter().filter(|node| matches!(node.layer, Layer::Input));
@@ -162,7 +193,7 @@ impl Graph {
         shape: Vec<usize>,
     ) -> Value {
         let inputs = inputs.iter().map(|value| value.0).collect();
-        self.nodes.push(Node { name: name.to_owned(), layer, inputs, shape });
+        self.nodes.push(Node { name: name.to_owned(), layer, inputs, shape, scheme: None });
         Value(self.nodes.len() - 1)
     }
 }

@@ -129,6 +129,7 @@ const fn unary(operation: Unary) -> &'static str {
         Unary::Absolute => "Abs",
         Unary::Negative => "Neg",
         Unary::Reciprocal => "Reciprocal",
+        Unary::Round => "Round",
     }
 }
 

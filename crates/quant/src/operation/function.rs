@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::network::Exact;
+use crate::scheme::ActivationScheme;
 
 /// An operation on one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub enum Unary {
     Negative,
     /// `1/x`.
     Reciprocal,
+    /// The nearest whole number; halves go to even.
+    Round,
 }
 
 /// An operation on two numbers; a comparison returns 1 or 0.
@@ -74,6 +77,7 @@ impl Unary {
             Self::Absolute => x.abs(),
             Self::Negative => -x,
             Self::Reciprocal => 1.0 / x,
+            Self::Round => x.round_ties_even(),
         }
     }
 }
@@ -216,6 +220,34 @@ impl Function {
             });
         }
         values[values.len() - 1].filter(|line| line.iter().all(|number| number.is_finite()))
+    }
+
+    /// The function before its last lines, and a scheme, if these round to the codes of the scheme
+    /// and back: `(round(clamp(x/s − l, 0, 255)) + l)·s`, as `updraft_conv::fake_quantize` does by
+    /// burn's operations.
+    #[cfg_attr(not(feature = "burn"), expect(dead_code, reason = "for networks out of modules"))]
+    pub(crate) fn fake_quantization(&self) -> Option<(Self, ActivationScheme)> {
+        let binary = |at: usize, wanted: Binary| match self.lines[at] {
+            Line::Binary(operation, [a, b]) if operation == wanted => match self.lines[b] {
+                Line::Constant(Exact(value)) => Some((a, value)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (sum, scale) = binary(self.lines.len() - 1, Binary::Multiply)?;
+        let (rounded, lowest) = binary(sum, Binary::Add)?;
+        let Line::Unary(Unary::Round, clipped) = self.lines[rounded] else { return None };
+        let (above, most) = binary(clipped, Binary::Minimum)?;
+        let (shifted, least) = binary(above, Binary::Maximum)?;
+        let (divided, subtracted) = binary(shifted, Binary::Subtract)?;
+        let (x, divisor) = binary(divided, Binary::Divide)?;
+        let is_whole = (-255.0..=0.0).contains(&lowest) && lowest.fract() == 0.0;
+        let fits = divisor == scale && subtracted == lowest && [least, most] == [0.0, 255.0];
+        if !(is_whole && fits) {
+            return None;
+        }
+        let scheme = ActivationScheme::try_new(scale, -lowest as u8).ok()?;
+        Some((Self { lines: self.lines[..=x].to_vec() }, scheme))
     }
 
     /// Whether the function is the identity.

@@ -5,6 +5,8 @@ mod bad_networks;
 mod capture;
 mod depth_to_space;
 mod evaluation;
+#[cfg(feature = "burn")]
+mod fake_quantized;
 mod file;
 mod memory;
 mod network;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use updraft_data::Progress;
 use updraft_trainer::MetricSpec;
@@ -133,6 +133,21 @@ pub trait TaskPlan {
     fn decides(&self, ability: Ability) -> Option<&'static str> {
         let _ = ability;
         None
+    }
+
+    /// Loads the trained network of a run as a teacher of other networks: from images `[batch, 3,
+    /// height, width]` to logits `[batch, classes]`, without autodiff.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] for a task of something else, the default; as [`Predictor::load`].
+    fn teacher(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Fn(Tensor<4>) -> Tensor<2>>, RunError> {
+        let _ = (folder, device);
+        Err(plan.kind().refused(Ability::Predict, "its models do not classify images"))
     }
 
     /// Checks that [`Workload::streams`](super::Workload::streams) keeps the data on the device of

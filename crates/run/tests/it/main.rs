@@ -1,6 +1,7 @@
 //! Tests of the public API.
 
 mod any_run;
+mod distillation;
 mod experiment;
 mod folders;
 mod image_to_image;
@@ -10,6 +11,7 @@ mod masked_images;
 mod plans;
 mod pretrained;
 mod profiles;
+mod quantization_aware;
 mod refusals;
 mod resident;
 mod tables;

@@ -20,7 +20,7 @@ const RECIPE: &str = "data = { height = 16, width = 16, train_images = 96, test_
     freeze = [{ parameters = \"whitening.bias\", after_epochs = 1 }]\n";
 
 /// The numbers of a tensor in the exported weights of a run.
-fn weights(folder: &RunFolder, plan: &Plan, name: &str) -> Vec<f32> {
+pub(crate) fn weights(folder: &RunFolder, plan: &Plan, name: &str) -> Vec<f32> {
     let path = folder.served_checkpoint(plan).expect("a checkpoint").join("model.safetensors");
     let bytes = std::fs::read(path).expect("readable");
     let (length, rest) = bytes.split_at(8);

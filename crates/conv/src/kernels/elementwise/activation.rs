@@ -29,6 +29,16 @@ pub enum Activation {
     /// Maas, Hannun, Ng 2013, "Rectifier nonlinearities improve neural network acoustic models",
     /// section 2.
     LeakyRelu(Slope),
+    /// `min(max(z, 0), 6)`, with the slope 0 at both ends.
+    ///
+    /// # Source
+    /// Sandler et al. 2018, arXiv:1801.04381, section 3.
+    Relu6,
+    /// `z·min(max(z + 3, 0), 6)/6`, with the slopes of the lines outside at both ends.
+    ///
+    /// # Source
+    /// Howard et al. 2019, arXiv:1905.02244, section 5.2.
+    HardSwish,
 }
 
 /// The slope of a leaky rectifier below 0.
@@ -71,10 +81,10 @@ impl Activation {
     /// Whether the slope at `z` is that at its own result, so that a gradient needs no `z`.
     pub(crate) fn has_slopes_of_its_result(self) -> bool {
         match self {
-            Self::Relu => true,
+            Self::Relu | Self::Relu6 => true,
             // A smaller slope takes normal numbers to -0.0, where the slope is that of 0.
             Self::LeakyRelu(Slope(slope)) => slope >= 1e-6,
-            Self::Identity | Self::Silu | Self::Elu => false,
+            Self::Identity | Self::Silu | Self::Elu | Self::HardSwish => false,
         }
     }
 }
@@ -119,12 +129,14 @@ mod tests {
     use super::*;
     use updraft_simd::Cut;
 
-    const ALL: [Activation; 5] = [
+    const ALL: [Activation; 7] = [
         Activation::Identity,
         Activation::Relu,
         Activation::Silu,
         Activation::Elu,
         Activation::LeakyRelu(Slope::new(0.125)),
+        Activation::Relu6,
+        Activation::HardSwish,
     ];
 
     /// The function and its slope in f64, by their definitions.
@@ -138,6 +150,11 @@ mod tests {
             Activation::Elu => [z.exp_m1(), z.exp()],
             Activation::LeakyRelu(_) if z < 0.0 => [0.125 * z, 0.125],
             Activation::LeakyRelu(_) => [z, 1.0],
+            Activation::Relu6 if z >= 6.0 => [6.0, 0.0],
+            Activation::Relu6 => [if z <= 0.0 { 0.0 } else { z }, f64::from(u8::from(z > 0.0))],
+            Activation::HardSwish if z >= 3.0 => [z, 1.0],
+            Activation::HardSwish if z <= -3.0 => [0.0, 0.0],
+            Activation::HardSwish => [z * (z + 3.0) / 6.0, z / 3.0 + 0.5],
         }
     }
 
@@ -186,7 +203,8 @@ mod tests {
                 assert!(same, "{isa} {activation:?} at {}: {given} is not {right}", x[i]);
             }
             // A rectifier's slope is 0 or 1; the slopes of the others depend on the point.
-            let shows = matches!(activation, Activation::Silu | Activation::Elu);
+            let shows =
+                matches!(activation, Activation::Silu | Activation::Elu | Activation::HardSwish);
             assert_eq!(dx[0].is_nan(), shows, "{isa} {activation:?}");
         }
     }
@@ -205,7 +223,7 @@ mod tests {
             assert_eq!(bits(of_x), bits(of_y), "{activation:?} {isa}");
         }
         let promised = ALL.map(Activation::has_slopes_of_its_result);
-        assert_eq!(promised, [false, true, false, false, true]);
+        assert_eq!(promised, [false, true, false, false, true, true, false]);
     }
 
     #[test]

@@ -95,6 +95,44 @@ impl Function for LeakyRelu {
     }
 }
 
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Relu6;
+
+impl Function for Relu6 {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        let z = if z <= 0.0 { 0.0 } else { z };
+        if z >= 6.0 { 6.0 } else { z }
+    }
+
+    /// NaN passes, as it does in the forward pass.
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        let dy = if z <= 0.0 { 0.0 } else { dy };
+        if z >= 6.0 { 0.0 } else { dy }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct HardSwish;
+
+impl Function for HardSwish {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        // Selected, not multiplied: an infinite `z` times a gate of 0 would be NaN.
+        let inner = z * ((z + 3.0) * (1.0 / 6.0));
+        let below = if z <= -3.0 { 0.0 } else { inner };
+        if z >= 3.0 { z } else { below }
+    }
+
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        let inner = dy * (z * (1.0 / 3.0) + 0.5);
+        let below = if z <= -3.0 { 0.0 } else { inner };
+        if z >= 3.0 { dy } else { below }
+    }
+}
+
 /// `exp(x) = 2^n·(1 + rest)`.
 ///
 /// `n` is the whole number next to `x/ln 2`, and `rest` is Taylor's series of `exp(r) − 1` for
@@ -162,6 +200,14 @@ macro_rules! with_function {
             $crate::kernels::Activation::LeakyRelu(slope) => {
                 let slope = slope.get();
                 let $function = $crate::kernels::elementwise::function::LeakyRelu { slope };
+                $code
+            }
+            $crate::kernels::Activation::Relu6 => {
+                let $function = $crate::kernels::elementwise::function::Relu6;
+                $code
+            }
+            $crate::kernels::Activation::HardSwish => {
+                let $function = $crate::kernels::elementwise::function::HardSwish;
                 $code
             }
         }

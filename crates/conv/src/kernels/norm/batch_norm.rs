@@ -358,8 +358,14 @@ mod tests {
 
     const EPSILON: f64 = 1e-5;
 
-    const ALL: [Activation; 4] =
-        [Activation::Identity, Activation::Relu, Activation::Silu, Activation::Elu];
+    const ALL: [Activation; 6] = [
+        Activation::Identity,
+        Activation::Relu,
+        Activation::Silu,
+        Activation::Elu,
+        Activation::Relu6,
+        Activation::HardSwish,
+    ];
 
     impl Case {
         fn new([batch, channels, pixels]: [usize; 3], activation: Activation, offset: f32) -> Self {
@@ -461,6 +467,10 @@ mod tests {
                     (Activation::Elu, z) => z.min(0.0).exp(),
                     (Activation::LeakyRelu(slope), z) if z < 0.0 => f64::from(slope.get()),
                     (Activation::LeakyRelu(_), _) => 1.0,
+                    (Activation::Relu6, z) => f64::from(u8::from(given[i] != 0.0 && z < 6.0)),
+                    (Activation::HardSwish, z) if z >= 3.0 => 1.0,
+                    (Activation::HardSwish, z) if z <= -3.0 => 0.0,
+                    (Activation::HardSwish, z) => z / 3.0 + 0.5,
                 };
                 let passed = |i: usize| dy[i] * slope(i);
                 dbeta[c] = all.clone().map(passed).sum();
@@ -475,6 +485,8 @@ mod tests {
                         Activation::LeakyRelu(slope) => {
                             z.max(0.0) + f64::from(slope.get()) * z.min(0.0)
                         }
+                        Activation::Relu6 => z.clamp(0.0, 6.0),
+                        Activation::HardSwish => z * (z + 3.0).clamp(0.0, 6.0) / 6.0,
                     };
                     let moved = (dbeta[c] + normal(i) * dgamma[c]) / count * centres;
                     dx[i] = gamma[c] / (variance + EPSILON).sqrt() * (passed(i) - moved);

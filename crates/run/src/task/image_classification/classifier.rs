@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use serde_json::Value;
 use updraft_data::{DataError, ImageBatch};
 use updraft_integration::{DualPathwayNet, Pathways, SinglePathwayNet};
-use updraft_models::{SeparableNet, VisionTransformer, WhitenedNet};
+use updraft_models::{EfficientNet, MobileNet, SeparableNet, VisionTransformer, WhitenedNet};
 use updraft_trainer::{SegmentValues, load_part};
 
 use crate::error::RunError;
@@ -160,6 +160,18 @@ impl Classifier for SeparableNet {
     }
 }
 
+impl Classifier for MobileNet {
+    const KIND: &'static str = "mobile-net";
+
+    own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
+}
+
+impl Classifier for EfficientNet {
+    const KIND: &'static str = "efficient-net";
+
+    own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
+}
+
 impl Classifier for WhitenedNet {
     const KIND: &'static str = "whitened";
 
@@ -227,7 +239,10 @@ impl Classifier for VisionTransformer {
 mod tests {
     use burn::tensor::Device;
     use updraft_integration::{DualPathwayConfig, SinglePathwayConfig};
-    use updraft_models::{EncoderConfig, SeparableConfig, VisionTransformerConfig, WhitenedConfig};
+    use updraft_models::{
+        EfficientNetConfig, EncoderConfig, MobileNetConfig, SeparableConfig,
+        VisionTransformerConfig, WeightBits, WhitenedConfig,
+    };
 
     use super::*;
 
@@ -244,6 +259,11 @@ mod tests {
         let dual = DualPathwayConfig::new(3, 2);
         check(&SinglePathwayConfig::twin(&dual, [16, 16]).init(&Device::flex()));
         check(&SeparableConfig::new(3, 2).init(&Device::flex()));
+        let bits = Some(WeightBits::Int4);
+        check(&SeparableConfig::new(3, 2).with_quantization(bits).init(&Device::flex()));
+        check(&MobileNetConfig::new(3).with_width(0.1).init(&Device::flex()));
+        let efficient = EfficientNetConfig::new(3).with_factors(0.1, 0.3).with_hidden(5);
+        check(&efficient.init(&Device::flex()));
         check(&WhitenedConfig::new(3).with_widths([2, 3, 4]).init(&Device::flex()));
         let encoder = EncoderConfig::new(3, &[16, 16], &[4, 4]).with_blocks(8, 2, 2);
         check(&VisionTransformerConfig::new(3, encoder).init(&Device::flex()));

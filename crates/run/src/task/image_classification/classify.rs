@@ -10,6 +10,7 @@ use updraft_trainer::{
 };
 
 use super::classifier::Classifier;
+use super::distill::Distillation;
 use super::loss::{ClassLoss, class_shares};
 use crate::task::resident::BatchFrom;
 
@@ -40,18 +41,29 @@ impl DeviceSamples for PlacedImages {
 }
 
 /// The class of each sample, `[batch]`; for mixed samples also the partner's class and the own
-/// class's share, both `[batch]`.
-pub(super) type ClassTarget = (Tensor<1, Int>, Option<(Tensor<1, Int>, Tensor<1>)>);
+/// class's share, both `[batch]`; in distillation also the teacher's logits, `[batch, classes]`.
+pub(super) type ClassTarget =
+    (Tensor<1, Int>, Option<(Tensor<1, Int>, Tensor<1>)>, Option<Tensor<2>>);
 
 /// Classifies images `[batch, 3, height, width]`.
 #[derive(Debug, Clone)]
 pub(super) struct Classify {
     pub(super) loss: ClassLoss,
     pub(super) label_smoothing: f32,
+    pub(super) distillation: Option<Distillation>,
     /// Height and width of an image.
     pub(super) size: (usize, usize),
     /// The views over which logits are averaged in evaluations.
     pub(super) views: Option<Views>,
+}
+
+impl Classify {
+    /// The teacher's logits of training images; evaluations score the labels only.
+    fn soft(&self, images: &Tensor<4>, device: &Device) -> Option<Tensor<2>> {
+        let distillation = self.distillation.as_ref().filter(|_| device.is_autodiff())?;
+        let logits = distillation.answer(images)?;
+        Some(with_graph(logits, device))
+    }
 }
 
 impl<N: Classifier> Task<N> for Classify {
@@ -69,7 +81,8 @@ impl<N: Classifier> Task<N> for Classify {
         let batch = match batch {
             BatchFrom::Loader(batch) => batch,
             BatchFrom::Device((images, classes)) => {
-                return Ok((with_graph(images, device), (with_graph(classes, device), None)));
+                let soft = self.soft(&images, device);
+                return Ok((with_graph(images, device), (with_graph(classes, device), None, soft)));
             }
         };
         let mix = batch.mix().cloned();
@@ -79,7 +92,8 @@ impl<N: Classifier> Task<N> for Classify {
             let partners = Tensor::from_data(partners.as_slice(), device);
             (partners, Tensor::from_data(shares.as_slice(), device))
         });
-        Ok((images, (own, mixed)))
+        let soft = self.soft(&images, device);
+        Ok((images, (own, mixed, soft)))
     }
 
     fn forward(&self, model: &N, images: Tensor<4>, context: &StepContext) -> Tensor<2> {
@@ -89,32 +103,40 @@ impl<N: Classifier> Task<N> for Classify {
         }
     }
 
-    fn loss(&self, logits: &Tensor<2>, (own, mixed): &ClassTarget) -> Losses {
+    fn loss(&self, logits: &Tensor<2>, (own, mixed, soft): &ClassTarget) -> Losses {
         let (logits, own, smoothing) = (logits.clone(), own.clone(), self.label_smoothing);
-        match mixed {
-            None => self.loss.forward(logits, own, smoothing).into(),
+        let student = logits.clone();
+        let hard = match mixed {
+            None => self.loss.forward(logits, own, smoothing),
             Some((partner, share)) => {
                 let shares = class_shares(&logits, own, partner.clone(), share.clone());
-                self.loss.of_shares(logits, shares, smoothing).into()
+                self.loss.of_shares(logits, shares, smoothing)
             }
+        };
+        match (&self.distillation, soft) {
+            (Some(distillation), Some(teacher)) => {
+                distillation.mixed(hard, student, teacher.clone()).into()
+            }
+            _ => hard.into(),
         }
     }
 
-    fn samples(&self, (own, _): &ClassTarget) -> usize {
+    fn samples(&self, (own, ..): &ClassTarget) -> usize {
         own.dims()[0]
     }
 
     fn example(&self, batch: usize, device: &Device) -> (Tensor<4>, ClassTarget) {
         let (height, width) = self.size;
         let images = Tensor::random([batch, 3, height, width], Distribution::Default, device);
-        (images, (Tensor::zeros([batch], device), None))
+        let soft = self.soft(&images, device);
+        (images, (Tensor::zeros([batch], device), None, soft))
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
         vec![ClassCounts::spec()]
     }
 
-    fn measure(&self, logits: &Tensor<2>, (own, _): &ClassTarget) -> Option<Tensor<1>> {
+    fn measure(&self, logits: &Tensor<2>, (own, ..): &ClassTarget) -> Option<Tensor<1>> {
         Some(ClassCounts::measure(logits, own))
     }
 

@@ -204,10 +204,11 @@ mod tests {
         let settings = settings.with_keys(keys, &[]).expect("known keys");
         let data = DataPlan::read(&settings).expect("valid");
         let plan = ImagePlan {
-            model: ModelPlan::read(&settings, &data).expect("valid"),
+            model: ModelPlan::read(&settings, &data, None).expect("valid"),
             augment: AugmentPlan::read(&settings, data.size()).expect("valid"),
             loss: ClassLoss::default(),
             label_smoothing: 0.0,
+            distillation: None,
             data,
         };
         let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;

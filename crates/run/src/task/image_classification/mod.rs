@@ -7,7 +7,9 @@ mod classifier;
 mod classify;
 mod data;
 mod data_plan;
+mod distill;
 mod loss;
+mod mobile_model;
 mod model;
 mod network;
 mod pictures;
@@ -20,12 +22,14 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde_json::Value;
+use updraft_models::WeightBits;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
 use self::classify::Classify;
 use self::data::ImageData;
 use self::data_plan::DataPlan;
+use self::distill::{Distillation, Logits};
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::predict::ImageClassifier;
@@ -50,6 +54,11 @@ const LABEL_SMOOTHING: Key<f32> =
         .edit(Edit::Reported)
         .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 
+const QUANTIZATION: Key<WeightBits> = Key::new(
+    "train.quantization",
+    "quantization-aware training: `int8`, or `int4` with weights of four bits in all layers but the first and the last; activations have eight. `separable`, `mobile-net` and `efficient-net` only; `quantize` takes the steps that were learnt",
+);
+
 /// The task.
 #[derive(Debug)]
 pub(super) struct ImageClassification;
@@ -64,8 +73,8 @@ impl TaskKind for ImageClassification {
     }
 
     fn keys(&self) -> &'static [Keys] {
-        const LOSSES: Keys = &[&LOSS, &LABEL_SMOOTHING];
-        &[data_plan::KEYS, model::KEYS, augment::KEYS, LOSSES]
+        const LOSSES: Keys = &[&LOSS, &LABEL_SMOOTHING, &QUANTIZATION];
+        &[data_plan::KEYS, model::KEYS, augment::KEYS, LOSSES, distill::KEYS]
     }
 
     fn defaults(&self) -> &'static [TaskDefault] {
@@ -105,10 +114,11 @@ impl TaskKind for ImageClassification {
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
         let plan = ImagePlan {
-            model: ModelPlan::read(settings, &data)?,
+            model: ModelPlan::read(settings, &data, settings.option(&QUANTIZATION)?)?,
             augment: AugmentPlan::read(settings, data.size())?,
             loss: settings.value(&LOSS)?,
             label_smoothing: settings.value(&LABEL_SMOOTHING)?,
+            distillation: Distillation::read(settings)?,
             data,
         };
         let refuse = |error| settings.refuse_training(&error);
@@ -132,6 +142,7 @@ struct ImagePlan {
     augment: AugmentPlan,
     loss: ClassLoss,
     label_smoothing: f32,
+    distillation: Option<Distillation>,
 }
 
 impl ImagePlan {
@@ -139,6 +150,7 @@ impl ImagePlan {
         Classify {
             loss: self.loss,
             label_smoothing: self.label_smoothing,
+            distillation: self.distillation.clone(),
             size: self.data.size(),
             views: None,
         }
@@ -156,6 +168,9 @@ impl TaskPlan for ImagePlan {
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let data = ImageData::open(&self.data, plan.seed, opening)?;
+        if let Some(distillation) = &self.distillation {
+            distillation.check(&self.data, data.classes())?;
+        }
         let classes = data.classes().len();
         Ok(self.model.network(classes).with_data(self.clone(), data))
     }
@@ -163,6 +178,16 @@ impl TaskPlan for ImagePlan {
     fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let classes = signature.as_array().map_or(0, Vec::len).max(2);
         Some(self.model.network(classes).on_examples(self))
+    }
+
+    fn teacher(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Logits, RunError> {
+        let classes = data::classes_of(folder)?.len();
+        self.model.network(classes).logits(plan, folder, device)
     }
 
     fn resident(&self) -> Result<(), &'static str> {

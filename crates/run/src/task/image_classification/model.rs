@@ -9,12 +9,14 @@ use updraft_integration::{
     Normalization, SinglePathwayConfig, SinglePathwayNet,
 };
 use updraft_models::{
-    EncoderConfig, Positions, SeparableConfig, SeparableConfigError, TransformerConfigError,
-    VisionTransformer, VisionTransformerConfig, WhitenedConfig, WhitenedConfigError, WhitenedNet,
+    EfficientNet, EfficientNetConfig, EncoderConfig, MobileNet, MobileNetConfig, Positions,
+    SeparableConfig, SeparableConfigError, TransformerConfigError, VisionTransformer,
+    VisionTransformerConfig, WeightBits, WhitenedConfig, WhitenedConfigError, WhitenedNet,
 };
 
 use super::classifier::{Classifier, no_place_for_outliers};
 use super::data_plan::DataPlan;
+use super::mobile_model;
 use super::network::Network;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
@@ -23,7 +25,7 @@ use crate::task::pretrained::NO_INT8;
 const KIND: Key<ModelKind> =
     Key::new(
     "model.kind",
-    "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images; or `vision-transformer`: attention between patches",
+    "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images; or `vision-transformer`: attention between patches; or `mobile-net`: MobileNetV2; or `efficient-net`: EfficientNet, B0 by default",
 )
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
@@ -123,6 +125,11 @@ pub(super) const KEYS: Keys = &[
     &HEADS,
     &POSITIONS,
     &ENCODER,
+    &mobile_model::WIDTH_FACTOR,
+    &mobile_model::DEPTH_FACTOR,
+    &mobile_model::ACTIVATION,
+    &mobile_model::HIDDEN,
+    &mobile_model::DROP_PATH,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +140,8 @@ enum ModelKind {
     Separable,
     Whitened,
     VisionTransformer,
+    MobileNet,
+    EfficientNet,
 }
 
 /// The network; its number of classes depends on the data.
@@ -144,11 +153,17 @@ pub(super) enum ModelPlan {
     Whitened(WhitenedConfig),
     /// With the run or the checkpoint whose encoder it begins with.
     VisionTransformer(VisionTransformerConfig, Option<PathBuf>),
+    MobileNet(MobileNetConfig),
+    EfficientNet(EfficientNetConfig),
 }
 
 impl ModelPlan {
-    /// Reads the keys of the chosen kind.
-    pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+    /// Reads the keys of the chosen kind; `quantization` is that of training.
+    pub(super) fn read(
+        settings: &Settings,
+        data: &DataPlan,
+        quantization: Option<WeightBits>,
+    ) -> Result<Self, ConfigError> {
         // Two classes as a placeholder: the number depends on the data.
         const CLASSES: usize = 2;
         let kind = settings.value(&KIND)?;
@@ -178,8 +193,21 @@ impl ModelPlan {
             ModelKind::Separable => Self::Separable(
                 SeparableConfig::new(CLASSES, settings.value(&CHANNELS)?)
                     .with_stem_stride(settings.value(&STEM_STRIDE)?)
-                    .with_dropout(settings.value(&DROPOUT)?),
+                    .with_dropout(settings.value(&DROPOUT)?)
+                    .with_quantization(quantization),
             ),
+            ModelKind::MobileNet => {
+                let config = mobile_model::mobile_net(settings, CLASSES)?
+                    .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                    .with_dropout(settings.value(&DROPOUT)?);
+                Self::MobileNet(config.with_quantization(quantization))
+            }
+            ModelKind::EfficientNet => {
+                let config = mobile_model::efficient_net(settings, CLASSES)?
+                    .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                    .with_dropout(settings.value(&DROPOUT)?);
+                Self::EfficientNet(config.with_quantization(quantization))
+            }
             ModelKind::Whitened => Self::Whitened(
                 WhitenedConfig::new(CLASSES)
                     .with_widths(settings.value(&WIDTHS)?)
@@ -198,6 +226,13 @@ impl ModelPlan {
                 Self::VisionTransformer(config, settings.option(&ENCODER)?)
             }
         };
+        let is_quantized =
+            matches!(plan, Self::Separable(_) | Self::MobileNet(_) | Self::EfficientNet(_));
+        if quantization.is_some() && !is_quantized {
+            let expected = "left out with this `model.kind`; `separable`, `mobile-net` and \
+                            `efficient-net` are trained with it";
+            return Err(settings.refuse_given("train.quantization", expected));
+        }
         match &plan {
             Self::DualPathway(config) => {
                 config.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
@@ -207,6 +242,12 @@ impl ModelPlan {
             }
             Self::Separable(config) => {
                 config.validate().map_err(|error| refuse(key_of_separable(&error), &error))?;
+            }
+            Self::MobileNet(config) => {
+                config.validate().map_err(|error| refuse(mobile_model::key_of(&error), &error))?;
+            }
+            Self::EfficientNet(config) => {
+                config.validate().map_err(|error| refuse(mobile_model::key_of(&error), &error))?;
             }
             Self::VisionTransformer(config, _) => {
                 config.validate().map_err(|error| refuse(key_of_transformer(&error), &error))?;
@@ -233,7 +274,15 @@ impl ModelPlan {
             Self::SinglePathway(_) => Err(no_place_for_outliers(SinglePathwayNet::KIND)),
             Self::Whitened(_) => Err(no_place_for_outliers(WhitenedNet::KIND)),
             Self::VisionTransformer(..) => Err(no_place_for_outliers(VisionTransformer::KIND)),
-            Self::Separable(_) => Ok(()),
+            Self::MobileNet(_) => Err(no_place_for_outliers(MobileNet::KIND)),
+            Self::EfficientNet(_) => Err(no_place_for_outliers(EfficientNet::KIND)),
+            Self::Separable(config) => match config.quantization {
+                None => Ok(()),
+                Some(_) => Err(RunError::model(
+                    "outlier channels do not fit the steps that were learnt with \
+                     `train.quantization`; leave out --outliers",
+                )),
+            },
         }
     }
 
@@ -251,6 +300,16 @@ impl ModelPlan {
                 Box::new(move |device: &Device| config.init(device))
             }
             Self::Separable(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
+            Self::MobileNet(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
+            Self::EfficientNet(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
                 Box::new(move |device: &Device| config.init(device))

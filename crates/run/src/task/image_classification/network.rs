@@ -1,10 +1,11 @@
 //! A network of any kind, before its parameters are initialized.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use super::ImagePlan;
 use super::classifier::Classifier;
 use super::data::ImageData;
+use super::distill::Logits;
 use super::predict::{ImageClassifier, InPrecision};
 use super::workload::Classification;
 use crate::config::Plan;
@@ -20,6 +21,9 @@ pub(super) trait Network {
 
     /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel>;
+
+    /// The logits of the network of a run, in its precision.
+    fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError>;
 
     /// Loads the parameters of a run.
     fn serve(
@@ -40,6 +44,12 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
 
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel> {
         Box::new(OnExamples { task: own.classify(), init: *self })
+    }
+
+    fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError> {
+        let network = load(self(device), plan, folder)?;
+        let dtype = plan.precision.compute;
+        Ok(Box::new(move |images: Tensor<4>| network.classify(images.cast(dtype))))
     }
 
     fn serve(

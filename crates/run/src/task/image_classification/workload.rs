@@ -66,6 +66,11 @@ impl<N: Classifier> Workload for Classification<N> {
         plan: &Plan,
         used_for: StreamUse<'_>,
     ) -> Result<Streams<ClassBatch>, RunError> {
+        if let (Some(distillation), StreamUse::Training { device, .. }) =
+            (&self.task.distillation, used_for)
+        {
+            distillation.load(device)?;
+        }
         let of_plan = (&plan.train, plan.seed);
         let loaders = loaders(&self.plan, of_plan, &self.data, used_for)?;
         resident::streams(loaders, &plan.train, used_for, PlacedImages::new)
