@@ -24,15 +24,19 @@ impl FloatRun {
         for (index, tensor) in self.tensors[..first].iter_mut().enumerate() {
             tensor.copy_from_slice(x(index));
         }
-        for (index, step) in steps.list.iter().enumerate() {
-            let (before, after) = self.tensors.split_at_mut(first + index);
-            let inputs: Vec<&[f32]> =
-                step.inputs.iter().map(|&input| before[input].as_slice()).collect();
-            let Step { work, shapes, is_rectified, .. } = step;
-            let (y, space) = (&mut after[0][..], &mut self.space);
-            let job = FloatJob { parameters: &work.parameters, shapes, x: &inputs, y, space };
-            compute(work.operation.as_ref(), *is_rectified, job);
+        for index in 0..steps.list.len() {
+            self.run_step(steps, index);
         }
+    }
+
+    /// Computes one step from the tensors before it.
+    pub(super) fn run_step(&mut self, steps: &Steps, index: usize) {
+        let (before, after) = self.tensors.split_at_mut(steps.inputs.len() + index);
+        let Step { work, shapes, is_rectified, inputs, .. } = &steps.list[index];
+        let x: Vec<&[f32]> = inputs.iter().map(|&input| before[input].as_slice()).collect();
+        let (y, space) = (&mut after[0][..], &mut self.space);
+        let job = FloatJob { parameters: &work.parameters, shapes, x: &x, y, space };
+        compute(work.operation.as_ref(), *is_rectified, job);
     }
 }
 

@@ -6,6 +6,7 @@ mod capture;
 mod depth_to_space;
 mod evaluation;
 mod file;
+mod low_bits;
 mod memory;
 mod network;
 mod onnx;
