@@ -200,6 +200,7 @@ fn sets(problem: &Problem) -> Vec<&'static str> {
         | Problem::Conv3d(_)
         | Problem::BatchNorm(_)
         | Problem::KanLayer(_)
+        | Problem::FourBitProduct(_)
         | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
         Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
         // A batch of images takes the portable kernels seconds; all other sets are compared with
@@ -268,7 +269,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }
-        Problem::ReadTable(_) | Problem::Calibrate(_) => Vec::new(),
+        Problem::ReadTable(_) | Problem::Calibrate(_) | Problem::FourBitProduct(_) => Vec::new(),
         Problem::Matmul(_) | Problem::Decode(_) | Problem::Gather(_) => vec![python("pytorch")],
     }
 }
