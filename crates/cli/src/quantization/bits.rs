@@ -13,6 +13,7 @@ use crate::Failed;
 use crate::progress::Display;
 use crate::steps::Steps;
 use crate::stop;
+use crate::wrap::hanging;
 
 /// The assignments on the front that are tested.
 const FRONT: usize = 8;
@@ -205,11 +206,12 @@ impl ChosenBits {
                     None => format!("{} in f32", of_bits(bits)),
                 })
                 .collect();
-            lines.push(format!(
-                "chosen: {} layers, {:.2} % of the bytes of f32",
+            let chosen = format!(
+                "chosen: layers {}; {:.2} % of the bytes of f32",
                 counts.join(", "),
                 100.0 * assignment.fraction
-            ));
+            );
+            lines.push(hanging("", &chosen));
         }
         lines.join("\n") + "\n"
     }
