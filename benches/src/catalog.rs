@@ -8,6 +8,7 @@ use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
 use crate::problem::dual_autoencoder::DualAutoencoderPass;
+use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
@@ -253,6 +254,12 @@ pub(crate) fn entries() -> Vec<Entry> {
         for ([rows, inner, columns], about) in INT8_PRODUCTS {
             add(Problem::Int8Product(Int8Product { rows, inner, columns, tail }), about);
         }
+    }
+    for (inner, columns, about) in [
+        (1024, 1024, "one row times weights of four bits that fit into the cache"),
+        (8192, 8192, "one row times weights of four bits, of 256 MiB in f32"),
+    ] {
+        add(Problem::FourBitProduct(FourBitProduct { rows: 1, inner, columns }), about);
     }
     let residual = Shape::Residual { channels: 64, side: 32 };
     let perceptron = Shape::Perceptron { inputs: 784, hidden: 1024 };

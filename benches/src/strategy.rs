@@ -198,9 +198,11 @@ fn is_ours_on_tensors(problem: &Problem) -> bool {
 fn sets(problem: &Problem) -> Vec<&'static str> {
     let there = |isas: &'static [Isa]| isas.iter().rev().filter(|isa| isa.is_available());
     match problem {
-        Problem::Conv2d(_) | Problem::Conv3d(_) | Problem::BatchNorm(_) | Problem::KanConv(_) => {
-            there(&Isa::BASES).map(|isa| isa.name()).collect()
-        }
+        Problem::Conv2d(_)
+        | Problem::Conv3d(_)
+        | Problem::BatchNorm(_)
+        | Problem::FourBitProduct(_)
+        | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
         // A batch for GPUs takes the portable kernels a minute.
         Problem::KanLayer(layer) => there(&Isa::BASES)
             .filter(|isa| layer.batch <= 1024 || **isa != Isa::Portable)
@@ -276,7 +278,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }
-        Problem::ReadTable(_) | Problem::Calibrate(_) => Vec::new(),
+        Problem::ReadTable(_) | Problem::Calibrate(_) | Problem::FourBitProduct(_) => Vec::new(),
         Problem::Matmul(_) | Problem::Decode(_) | Problem::Gather(_) => vec![python("pytorch")],
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod conv2d;
 pub(crate) mod conv3d;
 pub(crate) mod decode;
 pub(crate) mod dual_autoencoder;
+pub(crate) mod four_bit_product;
 pub(crate) mod gather;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
@@ -50,6 +51,7 @@ pub(crate) enum Problem {
     Gather(gather::Gather),
     ReadTable(read_table::ReadTable),
     Int8Product(int8_product::Int8Product),
+    FourBitProduct(four_bit_product::FourBitProduct),
     Int8Network(int8_network::Int8Network),
     Calibrate(calibrate::Calibrate),
     Conv3d(conv3d::Conv3d),
@@ -76,6 +78,7 @@ impl Problem {
             Self::Gather(task) => task,
             Self::ReadTable(task) => task,
             Self::Int8Product(task) => task,
+            Self::FourBitProduct(task) => task,
             Self::Int8Network(task) => task,
             Self::Calibrate(task) => task,
             Self::Conv3d(task) => task,

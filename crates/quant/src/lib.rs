@@ -11,8 +11,8 @@ mod weights;
 
 // Networks in f32 and in int8.
 pub use network::{
-    Arithmetic, Calibrated, FileError, Plan, PlannedLayer, Quantization, QuantizeError,
-    QuantizedModel, Reason, Workspace,
+    Arithmetic, Calibrated, FileError, Observation, Plan, PlannedLayer, Quantization,
+    QuantizeError, QuantizedModel, Reason, RoundedLayer, Rounding, Workspace,
 };
 pub use network::{Graph, GraphError, Port, Samples, Value};
 pub use operation::{Binary, Function, OperationError, Unary, Window};
@@ -21,6 +21,11 @@ pub use operation::{Binary, Function, OperationError, Unary, Window};
 pub use network::{
     Accuracy, Comparison, EvaluateError, Evaluation, LayerComparison, LayerEvaluation, Score,
     SquaredError,
+};
+
+// The bits of each layer.
+pub use network::{
+    Assignment, BudgetError, ChoiceSensitivity, LayerSensitivity, Sensitivity, SensitivityError,
 };
 
 // Capturing burn's modules.
@@ -32,12 +37,15 @@ pub use observe::{Calibration, ObserveError};
 
 // Quantization schemes.
 pub use scheme::{ActivationScheme, OutputScheme, SchemeError};
-pub use weights::{QuantizedWeights, WeightError};
+pub use weights::{FormatError, QuantizedWeights, WeightError, WeightFormat};
 
 /// The kernels on slices.
 pub mod slices {
     // A fully connected layer with packed weights, and what goes into it.
     pub use crate::kernels::{QuantizedLinear, quantize};
+
+    // A fully connected layer in f32 with weights of four bits.
+    pub use crate::kernels::{FourBitError, FourBitLinear};
 
     // Pooling and resizing.
     pub use crate::kernels::{Pooling, Resizing};

@@ -40,7 +40,7 @@ pub use config::{
 pub use task::{
     Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Int8Forward, Line, LoadedModel,
     Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse,
-    Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, refuse_folder,
+    Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, measured, refuse_folder,
 };
 
 // Operations on tasks.

@@ -1,6 +1,7 @@
 //! Quantization of a trained network, with a report of its costs.
 
 mod batches;
+mod bits;
 mod latency;
 mod methods;
 mod settings;

@@ -4,11 +4,12 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
+use updraft_quant::QuantizedModel;
 use updraft_quant::slices::Isa;
-use updraft_quant::{Quantization, QuantizedModel};
 use updraft_run::{Int8Network, Quantizable, RunFolder};
 
 use super::batches::{Batches, STOPPED};
+use super::bits::Bits;
 use super::latency::latency;
 use super::methods::Compared;
 use super::settings::{Method, QuantizeSettings};
@@ -44,7 +45,11 @@ pub(crate) struct Quantizing<'a> {
 pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
     let mut steps = Vec::new();
     steps.extend(settings.outliers.map(|_| "plant outliers"));
-    steps.extend(["capture", "calibrate", "test in f32 and int8"]);
+    steps.push("capture");
+    steps.extend(settings.equalize.then_some("equalize"));
+    steps.extend(settings.measures_layers().then_some("measure each layer"));
+    steps.extend(settings.chooses_bits().then_some("choose bits"));
+    steps.extend(["calibrate", "test in f32 and int8"]);
     steps.extend(settings.every_method.then_some("test the other methods"));
     steps.push("time both");
     steps
@@ -83,22 +88,36 @@ impl Quantizing<'_> {
         })?;
         let chosen = network.calibration(folder, settings.calibration as usize)?;
         let set_hash = chosen.fingerprint();
+        let graph = if settings.equalize {
+            ensure!(
+                !graph.has_schemes(),
+                "--equalize would change the numbers whose steps this network has learnt in training"
+            );
+            steps.take("equalize", |label| {
+                let mut batches = Batches::new(chosen.batches()?, each, display, label);
+                let equalized = graph.equalized(batches.by_ref());
+                batches.end()?;
+                let equalized = equalized?;
+                let both = [&network.outputs(&inputs), &equalized.forward(&inputs).remove(0)];
+                ensure_same(both.map(|outputs| &outputs[..]), SAME, "as equalized")?;
+                anyhow::Ok(equalized)
+            })?
+        } else {
+            graph
+        };
+        let isa = Isa::detect().dot();
+        let bits = Bits { settings, graph: &graph, samples: &*chosen, each, isa };
+        let chosen_bits = bits.choose(steps, display)?;
         let quantized = |method: Method, label: &str, display: &mut Display| {
-            let mut by = Quantization::new(method.into())
-                .keep(settings.keep.iter().cloned())
-                .set_hash(set_hash.clone());
-            if !settings.all_int8 {
-                by = by.float_tail();
-            }
-            if settings.separate_sums {
-                by = by.separate_sums();
+            let mut by = settings.quantization(method, &set_hash);
+            if let Some(assignment) = &chosen_bits.assignment {
+                by = assignment.apply(by);
             }
             let mut batches = Batches::new(chosen.batches()?, each, display, label);
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref(), by);
             batches.end()?;
             anyhow::Ok(model?)
         };
-        let isa = Isa::detect().dot();
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| -> Result<_> {
             let evaluation = network.evaluate(&graph, model, isa, &mut |done, total| {
                 let progress = Progress { done, total, unit: ProgressUnit::Samples };
@@ -135,6 +154,9 @@ impl Quantizing<'_> {
             "evaluation": evaluation,
             "methods": methods,
             "outliers": settings.outliers,
+            "bits": chosen_bits,
+            "rounded_layers": model.rounded_layers(),
+            "equalized": settings.equalize,
             "latency": latencies,
             "threads": threads,
             "isa": isa.to_string(),
@@ -146,7 +168,8 @@ impl Quantizing<'_> {
         for (name, content) in FILES.iter().zip(contents) {
             folder.write(name, &content)?;
         }
-        Ok(table(&evaluation, &latencies, &methods))
+        let rounded = model.rounded_layers();
+        Ok(chosen_bits.lines() + &table(&evaluation, &latencies, &methods, rounded))
     }
 }
 

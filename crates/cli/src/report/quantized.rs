@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::plot::escape;
+use super::plot::{Curve, Scale, escape, plot};
 
 /// A section of the page, from `quant.json`.
 pub(super) fn quantized(report: &Value) -> String {
@@ -52,7 +52,16 @@ pub(super) fn quantized(report: &Value) -> String {
             scored(evaluation, &evaluation["score_f32"]),
             scored(evaluation, &evaluation["score_int8"]),
         ),
-        ("bytes".to_owned(), count(&evaluation["bytes_f32"]), count(&evaluation["bytes_int8"])),
+        (
+            "bytes of the file".to_owned(),
+            count(&evaluation["bytes_f32"]),
+            count(&evaluation["bytes_int8"]),
+        ),
+        (
+            "bytes of parameters".to_owned(),
+            count(&evaluation["bytes_f32"]),
+            count(&evaluation["parameter_bytes"]),
+        ),
     ];
     for latency in report["latency"].as_array().into_iter().flatten() {
         for quantile in ["p50", "p95"] {
@@ -77,9 +86,13 @@ pub(super) fn quantized(report: &Value) -> String {
     );
     for layer in evaluation["layers"].as_array().into_iter().flatten() {
         let text = |field: &str| escape(layer[field].as_str().unwrap_or_default());
+        let bits = match layer["weight_bits"].as_u64() {
+            Some(bits) if bits < 8 => format!(", weights of {bits} bits"),
+            _ => String::new(),
+        };
         let _ = writeln!(
             body,
-            "<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            "<tr><td>{}</td><td>{}{bits}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
             text("name"),
             text("arithmetic"),
             decibels(&layer["sqnr_db"]),
@@ -88,6 +101,7 @@ pub(super) fn quantized(report: &Value) -> String {
     }
     body.push_str("</table></div>\n");
     body.push_str(&methods(report));
+    body.push_str(&bits(report));
     for (said, names) in [
         ("To keep in f32 first", &evaluation["advised_f32"]),
         ("Output zero for all calibration samples", &evaluation["zero_layers"]),
@@ -112,6 +126,97 @@ fn scored(evaluation: &Value, score: &Value) -> String {
         (Some(score), _) => format!("{score:.4e}"),
         (None, _) => "–".to_owned(),
     }
+}
+
+/// The layers of the ranking that the page shows.
+const MOST_RANKED: usize = 40;
+
+/// The effect of each layer alone, and the front of size against the score, if they were measured.
+fn bits(report: &Value) -> String {
+    let bits = &report["bits"];
+    let mut layers: Vec<&Value> =
+        bits["sensitivity"]["layers"].as_array().into_iter().flatten().collect();
+    let mut body = String::new();
+    if layers.is_empty() {
+        return body;
+    }
+    let decibels = |layer: &Value, choice: usize| layer["choices"][choice]["sqnr_db"].as_f64();
+    let names = ["8 bits", "4 bits", "3 bits", "2 bits"];
+    let curves: Vec<Curve> = names
+        .iter()
+        .enumerate()
+        .map(|(choice, name)| {
+            let points = layers
+                .iter()
+                .enumerate()
+                .filter_map(|(at, layer)| Some((at as f64 + 1.0, decibels(layer, choice)?)));
+            Curve { name: (*name).to_owned(), points: points.collect() }
+        })
+        .collect();
+    let title = "Signal to noise of the outputs with one layer quantized alone, dB";
+    let sensitivity = plot(title, "layer, in the order in which they run", Scale::Linear, &curves);
+    let point = |point: &Value, field: &str| {
+        Some((100.0 * point["fraction"].as_f64()?, point[field].as_f64()?))
+    };
+    let front = || bits["front"].as_array().into_iter().flatten();
+    let is_share = report["evaluation"]["is_share"].as_bool() == Some(true);
+    let scores = front().filter_map(|at| {
+        point(at, "score").map(|(x, y)| (x, if is_share { 100.0 * y } else { y }))
+    });
+    let scores = Curve { name: "score".to_owned(), points: scores.collect() };
+    let unit = if is_share { ", %" } else { "" };
+    let title = format!("{}{unit}, on calibration samples", score_name(&report["evaluation"]));
+    let front_plot = plot(&title, "bytes, % of f32", Scale::Linear, &[scores]);
+    // Without a plot the table still has the numbers.
+    let _ = write!(
+        body,
+        "<h3>Bits of each layer</h3>\n{}\n{}\n",
+        sensitivity.unwrap_or_default(),
+        front_plot.unwrap_or_default()
+    );
+    let chosen = bits["assignment"]["layers"].as_array();
+    let chosen_bits = |name: &Value| -> Option<String> {
+        let pair = chosen?.iter().find(|pair| pair[0] == *name)?;
+        Some(pair[1]["bits"].as_u64().map_or("f32".to_owned(), |bits| bits.to_string()))
+    };
+    let number = |value: Option<f64>| value.map_or("no noise".to_owned(), |db| format!("{db:.1}"));
+    layers.sort_by(|a, b| {
+        let noise = |layer: &Value| layer["choices"][1]["noise"].as_f64().unwrap_or_default();
+        noise(b).total_cmp(&noise(a))
+    });
+    body.push_str(
+        "<div class=\"scroll\"><table>\n<tr><th>layer, the most sensitive at 4 bits first</th>\
+         <th class=\"number\">weights</th>",
+    );
+    for name in names {
+        let _ = write!(body, "<th class=\"number\">{name}, dB</th>");
+    }
+    if chosen.is_some() {
+        body.push_str("<th class=\"number\">chosen bits</th>");
+    }
+    body.push_str("</tr>\n");
+    for layer in layers.iter().take(MOST_RANKED) {
+        let name = escape(layer["name"].as_str().unwrap_or_default());
+        let weights = layer["weights"].as_u64().unwrap_or_default();
+        let _ = write!(body, "<tr><td>{name}</td><td class=\"number\">{weights}</td>");
+        for choice in 0..names.len() {
+            let _ = write!(body, "<td class=\"number\">{}</td>", number(decibels(layer, choice)));
+        }
+        if chosen.is_some() {
+            let bits = chosen_bits(&layer["name"]).unwrap_or("–".to_owned());
+            let _ = write!(body, "<td class=\"number\">{bits}</td>");
+        }
+        body.push_str("</tr>\n");
+    }
+    body.push_str("</table></div>\n");
+    if let Some(fraction) = bits["assignment"]["fraction"].as_f64() {
+        let _ = writeln!(
+            body,
+            "<p>The chosen bits take {:.2} % of the bytes of f32.</p>",
+            100.0 * fraction
+        );
+    }
+    body
 }
 
 /// The results of each calibration method, if they were compared.
@@ -209,6 +314,37 @@ mod tests {
         ] {
             assert!(body.contains(expected), "`{expected}` is missing in {body}");
         }
+    }
+
+    #[test]
+    fn the_bits_of_layers_are_ranked_and_plotted() {
+        let layer = |name: &str, noise: f64| {
+            let choice = |noise: f64| json!({ "noise": noise, "sqnr_db": -10.0 * noise.log10() });
+            let choices = [0.01, 1.0, 4.0, 16.0].map(|factor| choice(factor * noise));
+            json!({ "name": name, "weights": 72, "choices": choices })
+        };
+        let report = json!({
+            "evaluation": { "score": "accuracy", "is_share": true, "agreement": null },
+            "bits": {
+                "sensitivity": { "layers": [layer("<quiet>", 0.001), layer("loud", 0.01)] },
+                "front": [
+                    { "fraction": 0.1, "score": 0.5 }, { "fraction": 0.25, "score": 0.75 },
+                ],
+                "assignment": {
+                    "fraction": 0.2468,
+                    "layers": [["<quiet>", { "bits": 3 }], ["loud", null]],
+                },
+            },
+        });
+        let body = quantized(&report);
+        let row = "<tr><td>loud</td><td class=\"number\">72</td><td class=\"number\">40.0</td>\
+                   <td class=\"number\">20.0</td><td class=\"number\">14.0</td>\
+                   <td class=\"number\">8.0</td><td class=\"number\">f32</td></tr>";
+        assert!(body.contains(row), "{body}");
+        assert!(body.contains("&lt;quiet&gt;") && !body.contains("<quiet>"), "{body}");
+        assert!(body.find("loud") < body.find("quiet"), "the most sensitive first: {body}");
+        assert!(body.contains("take 24.68 % of the bytes of f32"), "{body}");
+        assert_eq!(body.matches("<svg").count(), 2, "{body}");
     }
 
     #[test]

@@ -72,6 +72,64 @@ fn a_run_is_quantized_and_its_page_reports_it() {
 }
 
 #[test]
+fn bits_are_chosen_for_a_budget_and_the_page_has_the_front() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
+    let folder = dir.path().join(trained.run_folder());
+    let name = folder.to_str().expect("a path in UTF-8");
+    let quantize = |more: &[&str]| {
+        run(dir.path(), &[&["quantize", name, "--calibration", "20"][..], more].concat())
+    };
+    let said = quantize(&["--budget", "0.2", "--equalize", "--bias-correction"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for expected in ["one layer quantized alone", "chosen: ", "% of the bytes of f32"] {
+        assert!(said.stdout.replace('\n', " ").contains(expected), "{}", said.stdout);
+    }
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
+    let report = || -> serde_json::Value {
+        let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let evaluation = &report()["evaluation"];
+    let bytes = |name: &str| evaluation[name].as_f64().expect("a number");
+    assert!(bytes("parameter_bytes") <= 0.2 * bytes("bytes_f32"), "{evaluation}");
+    let file = fs::read(folder.join("model.int8")).expect("a model");
+    let plan = QuantizedModel::try_from_bytes(&file).expect("whole").plan();
+    let bits = |layer: &PlannedLayer| layer.weights.is_some_and(|format| format.bits() < 8);
+    assert!(plan.layers.iter().any(bits), "{plan}");
+    let front = report()["bits"]["front"].as_array().expect("a front").len();
+    assert!(front > 3, "{front}");
+    succeed(dir.path(), &["report", name]);
+    let page = fs::read_to_string(folder.join("report.html")).expect("a page");
+    assert!(page.contains("Bits of each layer"), "the page has no section");
+
+    // The same network again from its file.
+    succeed(dir.path(), &["eval", name, "--int8"]);
+
+    let said = quantize(&["--budget", "0.001"]);
+    assert_ne!(said.code, 0);
+    assert!(said.stderr.contains("nearest possible budget"), "{}", said.stderr);
+    let said = quantize(&["--max-drop", "50"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("chosen: "), "{}", said.stdout);
+
+    let said = quantize(&["--bits", "4", "--rounding", "gptq", "--group", "16"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("were rounded by their results"), "{}", said.stdout);
+    for (arguments, expected) in [
+        (["--bits", "5"], "the nearest supported number is 4"),
+        (["--layer", "stem"], "such as stem.conv=4"),
+        (["--layer", "nothing=4"], "no layer is named `nothing`"),
+        (["--budget", "1.5"], "at most 1"),
+        (["--max-drop", "-1"], "at least 0"),
+    ] {
+        let said = quantize(&arguments);
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        assert!(said.stderr.contains(expected), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn a_network_of_masks_is_quantized_with_its_transposed_convolutions() {
     let dir = tempfile::tempdir().expect("temporary folder");
     for upsampling in ["transposed", "linear"] {

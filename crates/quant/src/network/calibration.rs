@@ -10,18 +10,44 @@ use super::samples::{Samples, SamplesExt};
 use crate::observe::{ObserveError, Observer};
 use crate::scheme::{ActivationScheme, SchemeError};
 
-/// Observes every tensor of the steps in f32.
+/// The samples that are kept for the rounding of weights, and the most bytes of them.
+const KEPT: usize = 128;
+const MOST_KEPT_BYTES: usize = 64 << 20;
+
+/// Observes every tensor of the steps in f32, and keeps some samples, input by input, if the settings
+/// need them.
 pub(super) fn observe<B: Samples>(
     steps: &Steps,
     batches: impl IntoIterator<Item = B>,
     by: &Quantization,
-) -> Result<Vec<Observer>, QuantizeError> {
+) -> Result<(Vec<Observer>, Vec<Vec<f32>>), QuantizeError> {
     let failed = |tensor: usize| {
         move |cause| QuantizeError::Observed { layer: name_of(steps, tensor), cause }
     };
     let observer = Observer::try_new(by.calibration()).map_err(failed(0))?;
     let mut run = FloatRun::new(steps);
     let mut observers = vec![observer; run.tensors.len()];
+    let mut kept = by.needs_samples().then(|| Reservoir::new(&steps.inputs));
+    visit(steps, batches, |x| {
+        run.run(steps, x);
+        if let Some(kept) = &mut kept {
+            kept.add(x);
+        }
+        for (tensor, observer) in observers.iter_mut().enumerate() {
+            observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
+        }
+        Ok(())
+    })?;
+    Ok((observers, kept.map_or_else(Vec::new, |kept| kept.samples)))
+}
+
+/// Passes the inputs of each sample to a closure.
+pub(super) fn visit<B: Samples>(
+    steps: &Steps,
+    batches: impl IntoIterator<Item = B>,
+    mut one: impl for<'a> FnMut(&(dyn Fn(usize) -> &'a [f32] + 'a)) -> Result<(), QuantizeError>,
+) -> Result<(), QuantizeError> {
+    let mut is_empty = true;
     for (batch, samples) in batches.into_iter().enumerate() {
         let Some(count) = samples.count(&steps.inputs) else {
             let sample = steps.inputs.iter().map(Port::numbers).collect();
@@ -29,13 +55,52 @@ pub(super) fn observe<B: Samples>(
             return Err(QuantizeError::BatchLength { batch, sample, got });
         };
         for sample in 0..count {
-            run.run(steps, |input| samples.one(input, steps.inputs[input].numbers(), sample));
-            for (tensor, observer) in observers.iter_mut().enumerate() {
-                observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
+            one(&|input| samples.one(input, steps.inputs[input].numbers(), sample))?;
+            is_empty = false;
+        }
+    }
+    if is_empty { Err(QuantizeError::NoSample) } else { Ok(()) }
+}
+
+/// A uniform choice of samples from a stream, the same for the same stream.
+///
+/// # Source
+/// Vitter 1985, Algorithm R.
+struct Reservoir {
+    samples: Vec<Vec<f32>>,
+    most: u64,
+    seen: u64,
+    state: u64,
+}
+
+impl Reservoir {
+    fn new(inputs: &[Port]) -> Self {
+        let bytes: usize = inputs.iter().map(|port| size_of::<f32>() * port.numbers()).sum();
+        let most = (MOST_KEPT_BYTES / bytes.max(1)).clamp(1, KEPT) as u64;
+        Self { samples: vec![Vec::new(); inputs.len()], most, seen: 0, state: 1 }
+    }
+
+    fn add<'a>(&mut self, x: impl Fn(usize) -> &'a [f32]) {
+        self.seen += 1;
+        if self.seen <= self.most {
+            for (input, kept) in self.samples.iter_mut().enumerate() {
+                kept.extend_from_slice(x(input));
+            }
+            return;
+        }
+        // The generator of Knuth's MMIX.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let place = (self.state >> 33) % self.seen;
+        if place < self.most {
+            for (input, kept) in self.samples.iter_mut().enumerate() {
+                let x = x(input);
+                kept[place as usize * x.len()..][..x.len()].copy_from_slice(x);
             }
         }
     }
-    if observers[0].count() == 0 { Err(QuantizeError::NoSample) } else { Ok(observers) }
 }
 
 /// The scheme of each tensor: the one that was set, else that of its observed range, or its input's if an operation keeps the

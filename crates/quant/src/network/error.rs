@@ -35,13 +35,31 @@ pub enum QuantizeError {
         cause: ObserveError,
     },
     /// A layer that is to be kept in f32 does not exist.
-    #[error("no layer is named `{layer}`, so that it cannot be kept in f32; there are {there}")]
+    #[error("no layer is named `{layer}`, so that it cannot be chosen; there are {there}")]
     NoSuchLayer {
         /// What was asked for.
         layer: String,
         /// The existing names.
         there: String,
     },
+    /// A layer is to be kept in f32 and to have a format of integer weights.
+    #[error("layer `{layer}` is to be kept in f32 and to have integer weights; choose one")]
+    KeptAndQuantized {
+        /// The layer.
+        layer: String,
+    },
+    /// A layer that is to have a format of weights has no weights.
+    #[error("layer `{layer}` has no weights, so that it has no bits of weights")]
+    NoWeights {
+        /// The layer.
+        layer: String,
+    },
+    /// Rounding by results or corrected biases, but no samples.
+    #[error(
+        "rounding by results and corrected biases need samples, and the observation kept none; \
+         observe with these settings"
+    )]
+    SamplesNotKept,
     /// A layer's weights cannot be quantized.
     #[error("the weights of layer `{layer}` cannot be quantized: {cause}")]
     Weights {

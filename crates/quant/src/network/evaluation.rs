@@ -14,6 +14,7 @@ use super::report::Comparison;
 use super::samples::{Samples, SamplesExt};
 use super::score::Score;
 use crate::observe::Calibration;
+use crate::weights::WeightFormat;
 
 /// Below this ratio, in decibels, a layer's noise is a tenth of its signal or more.
 const NOISY_DB: f64 = 20.0;
@@ -32,6 +33,8 @@ pub struct Evaluation {
     pub score: &'static str,
     /// Whether the score is a share, from 0 to 1.
     pub is_share: bool,
+    /// Whether the greater of two scores is the better one.
+    pub is_higher_better: bool,
     /// The mean score in f32.
     pub score_f32: f64,
     /// The mean score of the model.
@@ -54,6 +57,8 @@ pub struct Evaluation {
     pub bytes_f32: usize,
     /// Bytes of the model's file.
     pub bytes_int8: usize,
+    /// Bytes of the model's parameters in its file, without names and settings.
+    pub parameter_bytes: usize,
     /// The calibration method: `minmax`, `percentile`, `entropy` or `mse`.
     pub calibration: &'static str,
     /// Samples of the calibration.
@@ -83,6 +88,8 @@ pub struct LayerEvaluation {
     pub multiply_adds: usize,
     /// Bytes of the weights as they run.
     pub weight_bytes: usize,
+    /// Bits of its integer weights; none in f32 or without weights.
+    pub weight_bits: Option<u8>,
 }
 
 /// Errors of an evaluation.
@@ -177,18 +184,21 @@ impl Evaluation {
         let mean = |sum: f64| sum / compared.samples as f64;
         let (calibrated, plan) = (model.calibrated(), model.plan());
         let finite = |decibels: f64| decibels.is_finite().then_some(decibels);
-        let layers = compared.layers.iter().map(|layer| LayerEvaluation {
-            name: layer.name.clone(),
-            arithmetic: layer.arithmetic.to_string(),
-            sqnr_db: finite(layer.sqnr_db),
-            multiply_adds: layer.multiply_adds,
-            weight_bytes: layer.weight_bytes,
-        });
+        let layers =
+            compared.layers.iter().zip(&plan.layers).map(|(layer, planned)| LayerEvaluation {
+                name: layer.name.clone(),
+                arithmetic: layer.arithmetic.to_string(),
+                sqnr_db: finite(layer.sqnr_db),
+                multiply_adds: layer.multiply_adds,
+                weight_bytes: layer.weight_bytes,
+                weight_bits: planned.weights.map(WeightFormat::bits),
+            });
         let steps = Steps::new(graph, false);
         Self {
             samples: compared.samples,
             score: score.name(),
             is_share: score.is_share(),
+            is_higher_better: score.is_higher_better(),
             score_f32: mean(sums.scores[0]),
             score_int8: mean(sums.scores[1]),
             f32_better: sums.better[0],
@@ -199,6 +209,7 @@ impl Evaluation {
             int8_share: plan.int8_share(),
             bytes_f32: steps.list.iter().map(|step| step.work.parameters.bytes()).sum(),
             bytes_int8: model.to_bytes().len(),
+            parameter_bytes: model.file_bytes(),
             calibration: match calibrated.calibration {
                 Calibration::MinMax => "minmax",
                 Calibration::Percentile(_) => "percentile",

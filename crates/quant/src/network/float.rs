@@ -23,21 +23,24 @@ impl FloatRun {
 
     /// Computes all tensors of one sample; `x` returns the inputs of the network.
     pub(super) fn run<'a>(&mut self, steps: &Steps, x: impl Fn(usize) -> &'a [f32]) {
-        let first = steps.inputs.len();
-        for (index, tensor) in self.tensors[..first].iter_mut().enumerate() {
+        for (index, tensor) in self.tensors[..steps.inputs.len()].iter_mut().enumerate() {
             tensor.copy_from_slice(x(index));
             self.codes.round(steps.input_schemes[index], tensor);
         }
-        for (index, step) in steps.list.iter().enumerate() {
-            let (before, after) = self.tensors.split_at_mut(first + index);
-            let inputs: Vec<&[f32]> =
-                step.inputs.iter().map(|&input| before[input].as_slice()).collect();
-            let Step { work, shapes, is_rectified, scheme, .. } = step;
-            let (y, space) = (&mut after[0][..], &mut self.space);
-            let job = FloatJob { parameters: &work.parameters, shapes, x: &inputs, y, space };
-            compute(work.operation.as_ref(), *is_rectified, job);
-            self.codes.round(*scheme, &mut after[0]);
+        for index in 0..steps.list.len() {
+            self.run_step(steps, index);
         }
+    }
+
+    /// Computes one step from the tensors before it.
+    pub(super) fn run_step(&mut self, steps: &Steps, index: usize) {
+        let (before, after) = self.tensors.split_at_mut(steps.inputs.len() + index);
+        let Step { work, shapes, is_rectified, inputs, scheme, .. } = &steps.list[index];
+        let x: Vec<&[f32]> = inputs.iter().map(|&input| before[input].as_slice()).collect();
+        let (y, space) = (&mut after[0][..], &mut self.space);
+        let job = FloatJob { parameters: &work.parameters, shapes, x: &x, y, space };
+        compute(work.operation.as_ref(), *is_rectified, job);
+        self.codes.round(*scheme, &mut after[0]);
     }
 }
 

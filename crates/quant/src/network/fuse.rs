@@ -21,6 +21,15 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// Whether a user's name means it: its own, or that of one of its layers.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.name.split('+').any(|part| part == name)
+    }
+
+    pub(super) fn has_weights(&self) -> bool {
+        !self.work.parameters.weights.is_empty()
+    }
+
     /// Multiplications, each with its addition, for one sample.
     pub(super) fn multiply_adds(&self) -> usize {
         self.work.operation.multiply_adds(&self.shapes)

@@ -171,6 +171,15 @@ impl Graph {
         }
     }
 
+    /// The same layers with other outputs.
+    pub(super) fn with_outputs(&self, nodes: impl Iterator<Item = usize>) -> Self {
+        let output = |node: usize| {
+            let Node { name, shape, .. } = &self.nodes[node];
+            (Port { name: name.clone(), shape: shape.clone() }, Value(node))
+        };
+        Self { nodes: self.nodes.clone(), outputs: nodes.map(output).collect() }
+    }
+
     /// Adds an operation that fits the values that it reads.
     pub(crate) fn layer(
         &mut self,

@@ -6,7 +6,7 @@ use super::fuse::Step;
 use super::plan::{Arithmetic, Reason};
 use crate::operation::{Around, Kernel, Operation, PackError, Parameters, Shapes};
 use crate::scheme::{ActivationScheme, OutputScheme};
-use crate::weights::{QuantizedWeights, WeightError};
+use crate::weights::{Coding, QuantizedWeights, WeightError, WeightFormat};
 
 /// A packed step of the model.
 #[derive(Debug, Clone)]
@@ -25,30 +25,39 @@ pub(super) struct QuantizedLayer {
 /// The arithmetic of a layer, with the only copy of its parameters.
 #[derive(Debug, Clone)]
 pub(super) enum Form {
-    Int8(Arc<dyn Kernel>),
-    F32 { parameters: Arc<Parameters>, reason: Reason },
+    Int8 {
+        kernel: Arc<dyn Kernel>,
+        /// How a file stores its weights, if in fewer than eight bits.
+        coding: Option<Arc<Coding>>,
+    },
+    F32 {
+        parameters: Arc<Parameters>,
+        reason: Reason,
+    },
 }
 
 impl Form {
-    /// Quantizes the parameters of a step and packs them; a step without an int8 kernel
-    /// stays in f32.
+    /// Packs a step with its quantized parameters; a step without an int8 kernel stays in f32.
     pub(super) fn try_new(
         step: &Step,
         kept: Option<Reason>,
+        weights: Result<Option<Chosen>, WeightError>,
         x: &[ActivationScheme],
         y: ActivationScheme,
     ) -> Result<Self, PackError> {
         let Step { work, is_rectified, shapes, .. } = step;
-        let Parameters { weights, bias } = work.parameters.as_ref();
         let packed = || {
-            let quantized = (!weights.is_empty())
-                .then(|| QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), x[0]));
-            let quantized = quantized.transpose()?;
+            let (weights, coding) = match weights? {
+                Some(Chosen { weights, coding }) => (Some(weights), coding.map(Arc::new)),
+                None => (None, None),
+            };
             let y = bounded(y, *is_rectified);
-            work.operation.pack(&Around { weights: quantized.as_ref(), shapes, x, y })
+            let around = Around { weights: weights.as_ref(), shapes, x, y };
+            let kernel = work.operation.pack(&around)?;
+            Ok(kernel.map(|kernel| Self::Int8 { kernel, coding }))
         };
         let reason = match kept.map_or_else(packed, |_| Ok(None)) {
-            Ok(Some(kernel)) => return Ok(Self::Int8(kernel)),
+            Ok(Some(form)) => return Ok(form),
             Ok(None) => kept.unwrap_or(Reason::NoInt8Form),
             Err(PackError::Weights(WeightError::Overflow { channel, sum })) => {
                 Reason::Overflow { channel, sum }
@@ -59,6 +68,13 @@ impl Form {
     }
 }
 
+/// The integer weights of a layer.
+#[derive(Debug, Clone)]
+pub(super) struct Chosen {
+    pub(super) weights: QuantizedWeights,
+    pub(super) coding: Option<Coding>,
+}
+
 /// The output scheme of a layer's codes: a rectifier is a bound.
 pub(super) const fn bounded(scheme: ActivationScheme, is_rectified: bool) -> OutputScheme {
     if is_rectified { OutputScheme::rectified(scheme) } else { OutputScheme::new(scheme) }
@@ -67,14 +83,34 @@ pub(super) const fn bounded(scheme: ActivationScheme, is_rectified: bool) -> Out
 impl QuantizedLayer {
     pub(super) fn weight_bytes(&self) -> usize {
         match &self.form {
-            Form::Int8(kernel) => kernel.bytes(),
+            Form::Int8 { kernel, .. } => kernel.bytes(),
             Form::F32 { parameters, .. } => parameters.bytes(),
+        }
+    }
+
+    /// Bytes of its parameters in a file.
+    pub(super) fn file_bytes(&self) -> usize {
+        match &self.form {
+            Form::Int8 { kernel, .. } => kernel.weights().map_or(0, |weights| {
+                let format = self.format().unwrap_or_default();
+                format.bytes(weights.channels(), weights.each())
+            }),
+            Form::F32 { parameters, .. } => parameters.bytes(),
+        }
+    }
+
+    /// The format of its integer weights, if it has any.
+    pub(super) fn format(&self) -> Option<WeightFormat> {
+        match &self.form {
+            Form::Int8 { coding: Some(coding), .. } => Some(coding.format),
+            Form::Int8 { kernel, .. } => kernel.has_weights().then_some(WeightFormat::INT8),
+            Form::F32 { .. } => None,
         }
     }
 
     pub(super) const fn arithmetic(&self) -> Arithmetic {
         match &self.form {
-            Form::Int8(_) => Arithmetic::Int8,
+            Form::Int8 { .. } => Arithmetic::Int8,
             Form::F32 { reason, .. } => Arithmetic::F32(*reason),
         }
     }

@@ -1,7 +1,9 @@
 //! A trained network as a graph of layers, and the same in int8.
 
+mod assignment;
 mod buffers;
 mod calibration;
+mod equalization;
 mod error;
 mod evaluation;
 mod exact;
@@ -9,17 +11,22 @@ mod file;
 mod float;
 mod fuse;
 mod graph;
+mod knapsack;
 mod layer;
 mod model;
+mod observation;
 mod onnx;
 mod plan;
 mod protobuf;
 mod quantization;
 mod report;
+mod rounding;
 mod samples;
 mod score;
+mod sensitivity;
 mod workspace;
 
+pub use assignment::{Assignment, BudgetError};
 pub use error::QuantizeError;
 pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};
 pub(crate) use exact::Exact;
@@ -27,11 +34,14 @@ pub use file::FileError;
 pub(crate) use graph::Layer;
 pub use graph::{Graph, GraphError, Port, Value};
 pub use model::QuantizedModel;
+pub use observation::Observation;
 pub(crate) use onnx::Node;
 pub use plan::{Arithmetic, Plan, PlannedLayer, Reason};
 pub(crate) use protobuf::Attribute;
 pub use quantization::{Calibrated, Quantization};
 pub use report::{Comparison, LayerComparison};
+pub use rounding::{RoundedLayer, Rounding};
 pub use samples::Samples;
 pub use score::{Accuracy, Score, SquaredError};
+pub use sensitivity::{ChoiceSensitivity, LayerSensitivity, Sensitivity, SensitivityError};
 pub use workspace::Workspace;

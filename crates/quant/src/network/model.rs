@@ -3,16 +3,17 @@
 use updraft_simd::{Isa, over};
 
 use super::buffers::assign_buffers;
-use super::calibration::{choose_schemes, observe};
 use super::error::QuantizeError;
-use super::fuse::{Output, Step, Steps};
+use super::fuse::Output;
 use super::graph::{Graph, Port};
 use super::layer::{Form, QuantizedLayer};
+use super::observation::Observation;
 use super::quantization::{Calibrated, Quantization};
+use super::rounding::RoundedLayer;
 use super::samples::Samples;
 use super::workspace::Workspace;
 use crate::kernels::{dequantize, quantize_images};
-use crate::operation::{Job, PackError};
+use crate::operation::Job;
 use crate::scheme::ActivationScheme;
 
 /// The most bytes of the tensors of samples that run together, so that they stay in the
@@ -42,6 +43,8 @@ pub struct QuantizedModel {
     /// Whether residual sums are fused into convolutions.
     pub(super) joins_sums: bool,
     pub(super) calibrated: Calibrated,
+    /// Layers whose weights were rounded by their results.
+    pub(super) rounded: Vec<RoundedLayer>,
 }
 
 impl QuantizedModel {
@@ -61,42 +64,7 @@ impl QuantizedModel {
         by: impl Into<Quantization>,
     ) -> Result<Self, QuantizeError> {
         let by = by.into();
-        let steps = Steps::new(graph, by.joins_sums());
-        if steps.list.is_empty() {
-            return Err(QuantizeError::NoLayer);
-        }
-        let kept = by.kept(&steps)?;
-        let observers = observe(&steps, batches, &by)?;
-        let (schemes, is_zero) = choose_schemes(&steps, &kept, &observers)?;
-        let first = steps.inputs.len();
-        let packed = |(index, step): (usize, &Step)| {
-            let x: Vec<_> = step.inputs.iter().map(|&input| schemes[input]).collect();
-            let form = Form::try_new(step, kept[index], &x, schemes[first + index]);
-            let form = form.map_err(|error| {
-                let layer = step.name.clone();
-                match error {
-                    PackError::Weights(cause) => QuantizeError::Weights { layer, cause },
-                    PackError::Factor(cause) => {
-                        QuantizeError::Observed { layer, cause: cause.into() }
-                    }
-                }
-            })?;
-            Ok(QuantizedLayer {
-                name: step.name.clone(),
-                operation: step.work.operation.clone(),
-                form,
-                inputs: step.inputs.clone(),
-                shapes: step.shapes.clone(),
-                multiply_adds: step.multiply_adds(),
-                is_rectified: step.is_rectified,
-                is_zero: is_zero[index],
-            })
-        };
-        let layers = steps.list.iter().enumerate().map(packed).collect::<Result<Vec<_>, _>>()?;
-        let samples = observers[0].count() / steps.inputs[0].numbers() as u64;
-        let (joins_sums, calibrated) = (by.joins_sums(), by.calibrated(samples));
-        let Steps { inputs, outputs, .. } = steps;
-        Ok(Self::new(inputs, outputs, layers, schemes, joins_sums, calibrated))
+        Observation::try_new(graph, batches, &by)?.try_quantize(&by)
     }
 
     /// A model of compatible layers.
@@ -122,6 +90,7 @@ impl QuantizedModel {
             buffer_lens,
             joins_sums,
             calibrated,
+            rounded: Vec::new(),
         }
     }
 
@@ -290,7 +259,7 @@ impl QuantizedModel {
             };
             let threads = threads.min(1 + samples * layer.multiply_adds / WORTH_A_THREAD);
             match &layer.form {
-                Form::Int8(kernel) => {
+                Form::Int8 { kernel, .. } => {
                     let direct = kernel.product().filter(|_| is_output && !self.is_coded(tensor));
                     if let Some(product) = direct {
                         let codes = codes_of(layer.inputs[0]);

@@ -35,7 +35,7 @@ impl QuantizedModel {
             }
             // Unread codes signal to other runtimes that the values may be rounded.
             let is_product =
-                matches!(&layer.form, Form::Int8(kernel) if kernel.product().is_some());
+                matches!(&layer.form, Form::Int8 { kernel, .. } if kernel.product().is_some());
             let may_be_real = layer.is_float() || is_product && self.is_output(tensor);
             if may_be_real && !self.is_coded(tensor) {
                 values.push(Values::of(value));
@@ -137,7 +137,7 @@ impl<'a> Node<'a> {
     pub(crate) fn parameters(&mut self, each: &[usize]) -> [String; 2] {
         let model = self.layer;
         match &model.form {
-            Form::Int8(kernel) => {
+            Form::Int8 { kernel, .. } => {
                 let weights = kernel.weights().expect("an operation with parameters");
                 self.codes(&weights, each)
             }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::model::QuantizedModel;
+use crate::weights::WeightFormat;
 
 /// The arithmetic of a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +45,8 @@ pub struct PlannedLayer {
     pub name: String,
     /// Its arithmetic.
     pub arithmetic: Arithmetic,
+    /// The format of its integer weights, if it has any.
+    pub weights: Option<WeightFormat>,
     /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
     /// Whether its output was zero for every calibration sample.
@@ -85,6 +88,7 @@ impl QuantizedModel {
         let layer = |layer: &super::layer::QuantizedLayer| PlannedLayer {
             name: layer.name.clone(),
             arithmetic: layer.arithmetic(),
+            weights: layer.format(),
             multiply_adds: layer.multiply_adds,
             is_zero: layer.is_zero,
         };
@@ -117,9 +121,13 @@ impl fmt::Display for Arithmetic {
 /// One line per layer.
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for PlannedLayer { name, arithmetic, is_zero, .. } in &self.layers {
+        for PlannedLayer { name, arithmetic, weights, is_zero, .. } in &self.layers {
+            write!(formatter, "{name}: {arithmetic}")?;
+            if let Some(format) = weights.filter(|format| format.bits() < 8) {
+                write!(formatter, ", weights of {format}")?;
+            }
             let zero = if *is_zero { ", zero for every calibration sample" } else { "" };
-            writeln!(formatter, "{name}: {arithmetic}{zero}")?;
+            writeln!(formatter, "{zero}")?;
         }
         Ok(())
     }

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::error::QuantizeError;
 use super::fuse::{Step, Steps};
 use super::plan::Reason;
+use super::rounding::Rounding;
 use crate::observe::Calibration;
+use crate::weights::WeightFormat;
 
 /// Layers that an error lists.
 const MOST_LISTED: usize = 12;
@@ -13,7 +15,8 @@ const MOST_LISTED: usize = 12;
 /// A tail in f32 is at most this fraction of the work.
 const LEAST_WORK: usize = 100;
 
-/// The settings of a quantization: the calibration method, and the layers that stay in f32.
+/// The settings of a quantization: the calibration method, the layers that stay in f32, and the
+/// formats and the rounding of weights.
 ///
 /// A [`Calibration`] converts to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,11 @@ pub struct Quantization {
     kept: Vec<String>,
     has_float_tail: bool,
     has_separate_sums: bool,
+    weights: WeightFormat,
+    /// Layers with a format of their own.
+    formats: Vec<(String, WeightFormat)>,
+    rounding: Rounding,
+    has_bias_correction: bool,
     set_hash: String,
 }
 
@@ -32,6 +40,10 @@ impl From<Calibration> for Quantization {
             kept: Vec::new(),
             has_float_tail: false,
             has_separate_sums: false,
+            weights: WeightFormat::INT8,
+            formats: Vec::new(),
+            rounding: Rounding::Nearest,
+            has_bias_correction: false,
             set_hash: String::new(),
         }
     }
@@ -72,6 +84,39 @@ impl Quantization {
         self
     }
 
+    /// The format of all weights that have no other; the default is [`WeightFormat::INT8`].
+    #[must_use]
+    pub const fn weights(mut self, format: WeightFormat) -> Self {
+        self.weights = format;
+        self
+    }
+
+    /// The format of one layer's weights, by the names that [`keep`](Self::keep) accepts. The layer
+    /// is then quantized also in a tail that [`float_tail`](Self::float_tail) keeps in f32.
+    #[must_use]
+    pub fn layer(mut self, name: impl Into<String>, format: WeightFormat) -> Self {
+        self.formats.push((name.into(), format));
+        self
+    }
+
+    /// How weights are rounded; the default is [`Rounding::Nearest`].
+    #[must_use]
+    pub const fn rounding(mut self, rounding: Rounding) -> Self {
+        self.rounding = rounding;
+        self
+    }
+
+    /// Adds to each bias the mean difference between the layer's result in f32 and in int8, over
+    /// calibration samples and layer by layer, so that rounded weights shift no channel.
+    ///
+    /// # Source
+    /// Empirical bias correction: Nagel et al. 2019, arXiv:1906.04721, appendix D.
+    #[must_use]
+    pub const fn bias_correction(mut self) -> Self {
+        self.has_bias_correction = true;
+        self
+    }
+
     /// A hash of the calibration set, stored in the model.
     #[must_use]
     pub fn set_hash(mut self, hash: impl Into<String>) -> Self {
@@ -83,36 +128,74 @@ impl Quantization {
         self.calibration
     }
 
+    pub(super) const fn chosen_rounding(&self) -> Rounding {
+        self.rounding
+    }
+
+    /// Whether the results of layers on samples decide their parameters.
+    pub(super) fn needs_samples(&self) -> bool {
+        self.has_bias_correction || self.rounding != Rounding::Nearest
+    }
+
+    pub(super) const fn corrects_bias(&self) -> bool {
+        self.has_bias_correction
+    }
+
     pub(super) const fn joins_sums(&self) -> bool {
         !self.has_separate_sums
     }
 
-    pub(super) fn calibrated(self, samples: u64) -> Calibrated {
-        Calibrated { calibration: self.calibration, samples, set_hash: self.set_hash }
+    pub(super) fn calibrated(&self, samples: u64) -> Calibrated {
+        let set_hash = self.set_hash.clone();
+        Calibrated { calibration: self.calibration, samples, set_hash }
     }
 
     /// The reason for each step that is kept in f32.
     pub(super) fn kept(&self, steps: &Steps) -> Result<Vec<Option<Reason>>, QuantizeError> {
-        let is_named = |step: &Step, name: &String| {
-            step.name == *name || step.name.split('+').any(|part| part == name)
-        };
-        let unknown =
-            self.kept.iter().find(|name| !steps.list.iter().any(|step| is_named(step, name)));
-        if let Some(layer) = unknown {
-            let names: Vec<_> = steps.list.iter().map(|step| step.name.as_str()).collect();
-            let mut there = names[..names.len().min(MOST_LISTED)].join(", ");
-            if let Some(more) = names.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
-                there += &format!(" and {more} more");
+        let formats = self.formats.iter().map(|(name, _)| name);
+        for name in self.kept.iter().chain(formats) {
+            if !steps.list.iter().any(|step| step.is_named(name)) {
+                return Err(no_such_layer(steps, name));
             }
-            return Err(QuantizeError::NoSuchLayer { layer: layer.clone(), there });
+        }
+        for (name, _) in &self.formats {
+            let mut named = steps.list.iter().filter(|step| step.is_named(name));
+            if named.clone().any(|step| self.is_kept(step)) {
+                return Err(QuantizeError::KeptAndQuantized { layer: name.clone() });
+            }
+            if !named.any(Step::has_weights) {
+                return Err(QuantizeError::NoWeights { layer: name.clone() });
+            }
         }
         let is_tail = if self.has_float_tail { tail(steps) } else { vec![false; steps.list.len()] };
         let reason = |(step, is_tail): (&Step, bool)| {
-            let is_named = self.kept.iter().any(|name| is_named(step, name));
-            is_named.then_some(Reason::Kept).or_else(|| is_tail.then_some(Reason::Tail))
+            let is_kept = self.is_kept(step);
+            let is_quantized = self.formats.iter().any(|(name, _)| step.is_named(name));
+            let of_tail = is_tail && !is_quantized;
+            is_kept.then_some(Reason::Kept).or_else(|| of_tail.then_some(Reason::Tail))
         };
         Ok(steps.list.iter().zip(is_tail).map(reason).collect())
     }
+
+    /// Whether a step is kept in f32 by its name.
+    pub(super) fn is_kept(&self, step: &Step) -> bool {
+        self.kept.iter().any(|name| step.is_named(name))
+    }
+
+    /// The format of a step's weights; the last one that was set.
+    pub(super) fn format(&self, step: &Step) -> WeightFormat {
+        let named = self.formats.iter().rev().find(|(name, _)| step.is_named(name));
+        named.map_or(self.weights, |(_, format)| *format)
+    }
+}
+
+fn no_such_layer(steps: &Steps, name: &str) -> QuantizeError {
+    let names: Vec<_> = steps.list.iter().map(|step| step.name.as_str()).collect();
+    let mut there = names[..names.len().min(MOST_LISTED)].join(", ");
+    if let Some(more) = names.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
+        there += &format!(" and {more} more");
+    }
+    QuantizeError::NoSuchLayer { layer: name.to_owned(), there }
 }
 
 /// The steps that are means over whole images or depend only on them: none if that

@@ -32,6 +32,12 @@ pub trait Score {
         None
     }
 
+    /// The loss of one sample, which is less for better outputs and finer than the score; `None` for
+    /// scores without a loss.
+    fn loss(&self, _outputs: &[&[f32]], _target: &Self::Target) -> Option<f64> {
+        None
+    }
+
     /// Whether a target fits a network's outputs.
     ///
     /// # Errors
@@ -58,6 +64,14 @@ impl Score for Accuracy {
 
     fn is_share(&self) -> bool {
         true
+    }
+
+    /// The cross-entropy of the first output as logits.
+    fn loss(&self, outputs: &[&[f32]], target: &usize) -> Option<f64> {
+        let logits = outputs[0];
+        let most = f64::from(logits[greatest(logits)]);
+        let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - most).exp()).sum();
+        Some(sum.ln() + most - f64::from(logits[*target]))
     }
 
     fn is_same_prediction(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
@@ -92,6 +106,10 @@ impl Score for SquaredError {
 
     fn is_higher_better(&self) -> bool {
         false
+    }
+
+    fn loss(&self, outputs: &[&[f32]], target: &Vec<f32>) -> Option<f64> {
+        Some(self.score(outputs, target))
     }
 
     fn check(&self, target: &Vec<f32>, outputs: &[Port]) -> Result<(), String> {

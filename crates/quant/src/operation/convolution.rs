@@ -71,6 +71,14 @@ impl Operation for Convolution {
         self.geometry(shapes).operations() / 2
     }
 
+    fn geometry(&self, shapes: &Shapes) -> Option<ConvGeometry> {
+        Some(self.geometry(shapes))
+    }
+
+    fn groups(&self) -> usize {
+        self.groups
+    }
+
     fn run_f32(&self, FloatJob { parameters, shapes, x, y, space }: FloatJob<'_>) {
         let Parameters { weights, bias } = parameters;
         let geometry = self.geometry(shapes);
@@ -199,6 +207,10 @@ impl Kernel for QuantizedConvolution {
         self.run(job.isa, x(0), y, job.scratch, job.threads);
     }
 
+    fn has_weights(&self) -> bool {
+        true
+    }
+
     fn weights(&self) -> Option<QuantizedWeights> {
         Some(self.weights())
     }
@@ -219,6 +231,10 @@ impl Kernel for Sum {
     fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
         let addend = Addend { scheme: self.addend, codes: x(1) };
         self.convolution.run_plus(job.isa, x(0), addend, y, job.scratch, job.threads);
+    }
+
+    fn has_weights(&self) -> bool {
+        true
     }
 
     fn weights(&self) -> Option<QuantizedWeights> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use updraft_conv::slices::Scratch as FloatScratch;
+use updraft_conv::slices::{ConvGeometry, Scratch as FloatScratch};
 use updraft_simd::Isa;
 
 use super::error::OperationError;
@@ -26,6 +26,22 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
     /// Multiplications, each with its addition, for one sample.
     fn multiply_adds(&self, _shapes: &Shapes) -> usize {
         0
+    }
+
+    /// The convolution that multiplies its weights, if it has weights; a matrix product is one of
+    /// a single pixel.
+    fn geometry(&self, _shapes: &Shapes) -> Option<ConvGeometry> {
+        None
+    }
+
+    /// Whether its sums are converted to f32 directly if it is an output.
+    fn is_product(&self) -> bool {
+        false
+    }
+
+    /// Groups of channels, each of which only weights of its own read.
+    fn groups(&self) -> usize {
+        1
     }
 
     /// Computes one sample in f32.
@@ -154,6 +170,11 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// Bytes of its weights.
     fn bytes(&self) -> usize {
         0
+    }
+
+    /// Whether it has weights.
+    fn has_weights(&self) -> bool {
+        false
     }
 }
 

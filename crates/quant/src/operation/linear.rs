@@ -49,10 +49,19 @@ impl Operation for Linear {
         shapes.x[0].iter().product::<usize>() * shapes.y[0]
     }
 
-    fn run_f32(&self, FloatJob { parameters, x, y, space, .. }: FloatJob<'_>) {
+    fn geometry(&self, shapes: &Shapes) -> Option<ConvGeometry> {
+        let inputs = shapes.x[0].iter().product();
+        let shape = ConvShape::new(1, [inputs, shapes.y[0]], [1, 1], [1, 1]);
+        Some(ConvGeometry::try_new(shape).expect("neither side is empty"))
+    }
+
+    fn is_product(&self) -> bool {
+        true
+    }
+
+    fn run_f32(&self, FloatJob { parameters, shapes, x, y, space }: FloatJob<'_>) {
         let Parameters { weights, bias } = parameters;
-        let shape = ConvShape::new(1, [x[0].len(), y.len()], [1, 1], [1, 1]);
-        let geometry = ConvGeometry::try_new(shape).expect("neither side is empty");
+        let geometry = self.geometry(shapes).expect("it has weights");
         slices::forward(
             Isa::detect(),
             &geometry,
@@ -144,6 +153,10 @@ impl Kernel for Flattened {
 
     fn product(&self) -> Option<&QuantizedLinear> {
         Some(&self.product)
+    }
+
+    fn has_weights(&self) -> bool {
+        true
     }
 
     fn weights(&self) -> Option<QuantizedWeights> {

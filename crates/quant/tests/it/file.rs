@@ -127,8 +127,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert!(matches!(error(b"ONNX or so, but not ours"), FileError::Container { .. }));
     let (mut tensors, header) = opened(&bytes)?;
-    let newer = header.replacen("\"version\":6", "\"version\":7", 1);
-    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 7 });
+    let newer = header.replacen("\"version\":7", "\"version\":8", 1);
+    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 8 });
     let foreign = safetensors::serialize(tensors.clone(), None)?;
     assert_eq!(error(&foreign), FileError::Foreign);
     let mut damaged = bytes.clone();

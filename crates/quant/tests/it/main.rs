@@ -8,6 +8,7 @@ mod evaluation;
 #[cfg(feature = "burn")]
 mod fake_quantized;
 mod file;
+mod low_bits;
 mod memory;
 mod network;
 mod onnx;

@@ -28,7 +28,9 @@ pub use loaded_model::{
 };
 pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
-pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
+pub use quantizable::{
+    CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
+};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, Int8Forward, StreamUse, Streams, Workload};
 

@@ -1,7 +1,9 @@
 //! A trained model with the data to quantize it to int8.
 
 use updraft_quant::slices::Isa;
-use updraft_quant::{Evaluation, Graph, QuantizedModel, Score};
+use updraft_quant::{
+    Evaluation, Graph, Observation, Quantization, QuantizedModel, Score, Sensitivity, WeightFormat,
+};
 use updraft_trainer::StreamError;
 
 use crate::error::RunError;
@@ -80,13 +82,43 @@ pub trait Quantizable {
 pub fn evaluated<S: Score>(
     graph: &Graph,
     model: &QuantizedModel,
-    (mut batches, samples): ScoredBatches<'_, S::Target>,
+    batches: ScoredBatches<'_, S::Target>,
     score: &S,
     isa: Isa,
     watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Option<Evaluation>, RunError> {
+    watched(batches, watch, |batches| {
+        Evaluation::try_new(graph, model, batches, score, isa).map_err(RunError::model)
+    })
+}
+
+/// Measures each layer alone on batches with targets, for [`CalibrationSamples::sensitivity`].
+///
+/// `watch` is called as by [`evaluated`].
+///
+/// # Errors
+/// [`RunError::Stream`] for data that cannot be delivered, [`RunError::Model`] for settings or
+/// targets that do not match the network.
+pub fn measured<S: Score>(
+    observation: &Observation,
+    (by, formats): (&Quantization, &[WeightFormat]),
+    batches: ScoredBatches<'_, S::Target>,
+    score: &S,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Option<Sensitivity>, RunError> {
+    watched(batches, watch, |batches| {
+        Sensitivity::try_new(observation, by, formats, batches, score).map_err(RunError::model)
+    })
+}
+
+/// Passes batches to a closure until `watch` returns `false`; `None` if it did.
+fn watched<T, R>(
+    (mut batches, samples): ScoredBatches<'_, T>,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+    compute: impl FnOnce(&mut dyn Iterator<Item = (Vec<f32>, Vec<T>)>) -> Result<R, RunError>,
+) -> Result<Option<R>, RunError> {
     let (mut seen, mut failed, mut was_stopped) = (0, None, false);
-    let watched = std::iter::from_fn(|| {
+    let mut watched = std::iter::from_fn(|| {
         was_stopped = !watch(seen, samples as u64);
         match batches.next().filter(|_| !was_stopped)? {
             Ok((inputs, targets)) => {
@@ -99,11 +131,11 @@ pub fn evaluated<S: Score>(
             }
         }
     });
-    let evaluation = Evaluation::try_new(graph, model, watched, score, isa);
+    let computed = compute(&mut watched);
     match failed {
         Some(error) => Err(error),
         None if was_stopped => Ok(None),
-        None => evaluation.map(Some).map_err(RunError::model),
+        None => computed.map(Some),
     }
 }
 
@@ -125,6 +157,31 @@ pub trait CalibrationSamples {
     /// # Errors
     /// [`RunError::Data`] for data that cannot be opened.
     fn batches(&self) -> Result<(InputBatches<'_>, usize), RunError>;
+
+    /// Evaluates the model and its graph on the samples, as [`Quantizable::evaluate`] does on the
+    /// test data.
+    ///
+    /// # Errors
+    /// [`RunError::Data`] or [`RunError::Stream`] for data that cannot be opened or delivered.
+    fn evaluate(
+        &self,
+        graph: &Graph,
+        model: &QuantizedModel,
+        isa: Isa,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// Measures each layer alone on the samples, in several formats, by the task's own score; see
+    /// [`measured`].
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`RunError::Model`] for settings that do not fit.
+    fn sensitivity(
+        &self,
+        observation: &Observation,
+        settings: (&Quantization, &[WeightFormat]),
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Sensitivity>, RunError>;
 
     /// Writes the choice into the run's folder, where [`Quantizable::calibration`] finds it.
     ///

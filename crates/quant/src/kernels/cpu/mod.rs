@@ -1,11 +1,13 @@
 //! The inner loops, generic over the vector.
 
 mod depthwise;
+mod four_bits;
 mod lines;
 mod sink;
 mod tile;
 
 pub(crate) use depthwise::{ChannelJob, Codes};
+pub(crate) use four_bits::{FOUR_BIT_BLOCK, FourBitJob, FourBitSteps};
 pub(crate) use lines::{Accumulate, Add, Blend, Dequantize, Maximum, Multiply, Quantize, Rescale};
 pub(crate) use sink::{Raw, Requantized, Scaled, Sink, Summed};
 pub(crate) use tile::DotJob;

@@ -7,6 +7,7 @@ use crate::network::graph::Port;
 use crate::network::plan::Reason;
 use crate::network::quantization::Calibrated;
 use crate::scheme::{ActivationScheme, SchemeError};
+use crate::weights::WeightFormat;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +47,17 @@ pub(super) struct Layer {
     pub(super) is_zero: bool,
     /// Why it runs in f32, if it does.
     pub(super) in_f32: Option<Reason>,
+    /// How its weights are packed, if they have fewer than eight bits.
+    pub(super) low_bits: Option<LowBits>,
+}
+
+/// Packed weights.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LowBits {
+    pub(super) format: WeightFormat,
+    /// Weights of a channel.
+    pub(super) each: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 
-use super::header::{self, Header, Version};
+use super::header::{self, Header, LowBits, Version};
 use super::write::hashed;
 use super::{FileError, HASH, KEY, VERSION};
 use crate::network::fuse::Output;
@@ -14,7 +14,7 @@ use crate::network::model::QuantizedModel;
 use crate::network::plan::Reason;
 use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Shapes};
 use crate::scheme::ActivationScheme;
-use crate::weights::QuantizedWeights;
+use crate::weights::{Coding, QuantizedWeights};
 
 /// The most numbers of one sample of a tensor: far above any network, far below an overflow.
 const MOST: usize = 1 << 31;
@@ -124,7 +124,7 @@ impl ModelReader<'_> {
 
     fn layer(&mut self, index: usize, layer: header::Layer) -> Result<QuantizedLayer, FileError> {
         let header::Layer { name, kind, settings, inputs, scheme, .. } = layer;
-        let header::Layer { is_rectified, is_zero, in_f32, .. } = layer;
+        let header::Layer { is_rectified, is_zero, in_f32, low_bits, .. } = layer;
         let operation = operation::read(&kind, settings);
         let operation = operation.ok_or(invalid(index, "the kind"))?;
         let operation = operation.map_err(|_| invalid(index, "a setting"))?;
@@ -134,7 +134,7 @@ impl ModelReader<'_> {
         }
         let x: Vec<_> = inputs.iter().map(|&input| self.shapes[input].clone()).collect();
         let schemes: Vec<_> = inputs.iter().map(|&input| self.schemes[input]).collect();
-        let of_file = self.parameters(index, in_f32.is_some(), schemes[0])?;
+        let of_file = self.parameters(index, in_f32.is_some(), low_bits, schemes[0])?;
         let y = operation.shape(&x, of_file.lens());
         let y = y.map_err(|cause| FileError::Operation { layer: index, cause })?;
         self.tensor(index, y.clone(), scheme)?;
@@ -165,18 +165,28 @@ impl ModelReader<'_> {
         &mut self,
         layer: usize,
         is_float: bool,
+        low_bits: Option<LowBits>,
         input: ActivationScheme,
     ) -> Result<OfFile, FileError> {
         let named = |part: &str| self.file.tensor(&format!("layer{layer}.{part}")).ok();
-        let Some(weights) = named("weights") else { return Ok(OfFile::Nothing) };
+        let Some(weights) = named("weights") else {
+            return match low_bits {
+                None => Ok(OfFile::Nothing),
+                Some(_) => Err(invalid(layer, "a missing tensor")),
+            };
+        };
         let missing = || invalid(layer, "a missing tensor");
         let bias = named("bias").ok_or_else(missing)?;
         let scales = named("scales");
         let (dtypes, scales) = if is_float {
             ([Dtype::F32; 2], None)
         } else {
-            ([Dtype::I8, Dtype::I32], Some(scales.ok_or_else(missing)?))
+            let of_weights = if low_bits.is_some() { Dtype::U8 } else { Dtype::I8 };
+            ([of_weights, Dtype::I32], Some(scales.ok_or_else(missing)?))
         };
+        if is_float && low_bits.is_some() {
+            return Err(invalid(layer, "the bits of its weights"));
+        }
         let is_of_reals = scales.as_ref().is_none_or(|scales| scales.dtype() == Dtype::F32);
         let channels: usize = bias.shape().iter().product();
         let is_shape = channels > 0
@@ -194,11 +204,33 @@ impl ModelReader<'_> {
             checked.map_err(|cause| FileError::Operation { layer, cause })?;
             return Ok(OfFile::Float(parameters));
         };
-        let values = weights.data().iter().map(|&value| value as i8).collect();
         let bias = fours(bias.data()).map(i32::from_le_bytes).collect();
-        QuantizedWeights::try_new(values, reals(scales.data()), bias, input)
-            .map(OfFile::Int8)
-            .map_err(|cause| FileError::Weights { layer, cause })
+        let (scales, wrong) = (reals(scales.data()), |cause| FileError::Weights { layer, cause });
+        let Some(LowBits { format, each }) = low_bits else {
+            let values = weights.data().iter().map(|&value| value as i8).collect();
+            let weights = QuantizedWeights::try_new(values, scales, bias, input).map_err(wrong)?;
+            return Ok(OfFile::Int8(weights, None));
+        };
+        // At most eight weights are in a byte, so that no other number can be true.
+        let row = weights.shape().get(1).copied().unwrap_or_default();
+        if weights.shape().len() != 2 || each == 0 || each > 8 * row {
+            return Err(invalid(layer, "the number of its packed weights"));
+        }
+        let groups = channels * format.groups(each);
+        let mut of_groups = |part: &str, is_there: bool, otherwise: u8| {
+            if !is_there {
+                return Ok(vec![otherwise; groups]);
+            }
+            let tensor = named(part).filter(|tensor| tensor.dtype() == Dtype::U8);
+            self.used += 1;
+            tensor.map(|tensor| tensor.data().to_vec()).ok_or_else(missing)
+        };
+        let multipliers = of_groups("multipliers", format.group().is_some(), 1)?;
+        let zeros = of_groups("zeros", format.is_asymmetric(), 0)?;
+        let coding = Coding::try_new(format, each, channels, multipliers, zeros).map_err(wrong)?;
+        let values = coding.try_unpack(weights.data(), channels).map_err(wrong)?;
+        let weights = QuantizedWeights::try_new(values, scales, bias, input).map_err(wrong)?;
+        Ok(OfFile::Int8(weights, Some(coding)))
     }
 }
 
@@ -206,7 +238,7 @@ impl ModelReader<'_> {
 enum OfFile {
     Nothing,
     Float(Parameters),
-    Int8(QuantizedWeights),
+    Int8(QuantizedWeights, Option<Coding>),
 }
 
 impl OfFile {
@@ -214,7 +246,7 @@ impl OfFile {
         match self {
             Self::Nothing => Lens::default(),
             Self::Float(parameters) => parameters.lens(),
-            Self::Int8(weights) => {
+            Self::Int8(weights, _) => {
                 Lens { weights: weights.values().len(), bias: weights.channels() }
             }
         }
@@ -229,23 +261,21 @@ fn form(
     in_f32: Option<Reason>,
     around: Around<'_>,
 ) -> Result<Form, FileError> {
-    let packed = match (in_f32, &parameters) {
-        (Some(reason), _) => {
-            let OfFile::Float(parameters) = parameters else {
-                return Ok(Form::F32 { parameters: Arc::default(), reason });
-            };
+    let (weights, coding) = match (in_f32, parameters) {
+        (Some(reason), OfFile::Float(parameters)) => {
             return Ok(Form::F32 { parameters: parameters.into(), reason });
         }
-        (None, OfFile::Int8(weights)) => {
-            operation.pack(&Around { weights: Some(weights), ..around })
-        }
-        (None, _) => operation.pack(&around),
+        (Some(reason), _) => return Ok(Form::F32 { parameters: Arc::default(), reason }),
+        (None, OfFile::Int8(weights, coding)) => (Some(weights), coding.map(Arc::new)),
+        (None, _) => (None, None),
     };
+    let packed = operation.pack(&Around { weights: weights.as_ref(), ..around });
     let packed = packed.map_err(|error| match error {
         PackError::Weights(cause) => FileError::Weights { layer, cause },
         PackError::Factor(cause) => FileError::Scheme { tensor: layer, cause },
     })?;
-    packed.map(Form::Int8).ok_or(invalid(layer, "its int8 form"))
+    let kernel = packed.ok_or(invalid(layer, "its int8 form"))?;
+    Ok(Form::Int8 { kernel, coding })
 }
 
 fn numbers(shape: &[usize]) -> Option<usize> {

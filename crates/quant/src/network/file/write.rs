@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use safetensors::tensor::{Dtype, View};
 use sha2::{Digest, Sha256};
 
-use super::header::{Header, Input, Layer, Output};
+use super::header::{Header, Input, Layer, LowBits, Output};
 use super::{HASH, KEY, VERSION};
 use crate::network::layer::Form;
 use crate::network::model::QuantizedModel;
@@ -17,6 +17,8 @@ impl QuantizedModel {
     ///
     /// The file is in the safetensors format: `layer0.weights`, `.scales` and `.bias` are the
     /// parameters of a layer in the order of the graph, the metadata has everything else as JSON.
+    /// Weights of fewer than eight bits are packed, with the `.multipliers` of groups and the
+    /// `.zeros` of asymmetric codes.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "the header and the tensors are consistent")]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -24,13 +26,36 @@ impl QuantizedModel {
         let mut layers = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
             let name = |part: &str| format!("layer{index}.{part}");
-            let mut in_f32 = None;
+            let (mut in_f32, mut low_bits) = (None, None);
             match &layer.form {
-                Form::Int8(kernel) => {
+                Form::Int8 { kernel, coding } => {
                     if let Some(weights) = kernel.weights() {
                         let (channels, each) = (weights.channels(), weights.each());
-                        let values = weights.values().iter().map(|value| value.to_le_bytes());
-                        let tensor = Tensor::new(Dtype::I8, &[channels, each], values);
+                        let tensor = match coding {
+                            None => {
+                                let values = weights.values().iter().map(|v| v.to_le_bytes());
+                                Tensor::new(Dtype::I8, &[channels, each], values)
+                            }
+                            Some(coding) => {
+                                low_bits = Some(LowBits { format: coding.format, each });
+                                let row = [channels, coding.row()];
+                                let bytes = |values: Vec<u8>, shape: &[usize]| {
+                                    Tensor::new(Dtype::U8, shape, values.into_iter().map(|v| [v]))
+                                };
+                                let groups = [channels, coding.format.groups(each)];
+                                if coding.format.group().is_some() {
+                                    let multipliers = bytes(coding.multipliers.clone(), &groups);
+                                    tensors.insert(name("multipliers"), multipliers);
+                                }
+                                if coding.format.is_asymmetric() {
+                                    tensors.insert(
+                                        name("zeros"),
+                                        bytes(coding.zeros.clone(), &groups),
+                                    );
+                                }
+                                bytes(coding.pack(weights.values()), &row)
+                            }
+                        };
                         tensors.insert(name("weights"), tensor);
                         let scales = weights.scales().iter().map(|scale| scale.to_le_bytes());
                         tensors
@@ -60,6 +85,7 @@ impl QuantizedModel {
                 is_rectified: layer.is_rectified,
                 is_zero: layer.is_zero,
                 in_f32,
+                low_bits,
             });
         }
         let inputs = self.inputs.iter().zip(&self.schemes);

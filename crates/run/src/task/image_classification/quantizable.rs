@@ -5,7 +5,10 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{ImageSource, Split, Subset, stratified_sample};
 use updraft_quant::slices::Isa;
-use updraft_quant::{Accuracy, Evaluation, Graph, QuantizedModel};
+use updraft_quant::{
+    Accuracy, Evaluation, Graph, Observation, Quantization, QuantizedModel, Sensitivity,
+    WeightFormat,
+};
 
 use super::ImagePlan;
 use super::classifier::Classifier;
@@ -14,7 +17,9 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::quantizable::first_inputs;
-use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
+use crate::task::{
+    CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
+};
 
 /// The batch size of reading images.
 const BATCH: usize = 64;
@@ -130,6 +135,27 @@ impl<N: Classifier> CalibrationSamples for CalibrationImages<'_, N> {
     fn batches(&self) -> Result<(InputBatches<'_>, usize), RunError> {
         let (batches, samples) = self.of.batches(self.images.clone())?;
         Ok((Box::new(batches.map(|batch| batch.map(|(inputs, _)| inputs))), samples))
+    }
+
+    fn evaluate(
+        &self,
+        graph: &Graph,
+        model: &QuantizedModel,
+        isa: Isa,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Evaluation>, RunError> {
+        let batches = self.of.batches(self.images.clone())?;
+        evaluated(graph, model, batches, &Accuracy, isa, watch)
+    }
+
+    fn sensitivity(
+        &self,
+        observation: &Observation,
+        settings: (&Quantization, &[WeightFormat]),
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Sensitivity>, RunError> {
+        let batches = self.of.batches(self.images.clone())?;
+        measured(observation, settings, batches, &Accuracy, watch)
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {

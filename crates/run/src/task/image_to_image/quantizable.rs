@@ -7,8 +7,11 @@ use updraft_data::{
     Digest, LastBatch, Loader, NormalizeChannels, Order, SampleCollate, SampleConfig, SampleSource,
 };
 use updraft_quant::slices::Isa;
-use updraft_quant::{Evaluation, Graph, Port, QuantizedModel, Score, SquaredError};
-use updraft_trainer::MaskActivation;
+use updraft_quant::{
+    Evaluation, Graph, Observation, Port, Quantization, QuantizedModel, Score, Sensitivity,
+    SquaredError, WeightFormat,
+};
+use updraft_trainer::{MaskActivation, StreamError};
 
 use super::ImagePlan;
 use super::data::ImagePairs;
@@ -19,7 +22,9 @@ use crate::config::WorkersPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::quantizable::first_inputs;
-use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
+use crate::task::{
+    CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
+};
 
 /// The batch size of reading windows.
 const BATCH: usize = 16;
@@ -56,7 +61,15 @@ impl<const D: usize, N: ImageNetwork<D>> QuantizableConverter<D, N> {
     /// The test windows with the numbers of their targets.
     fn windows(&self) -> Result<ScoredBatches<'_, Vec<f32>>, RunError> {
         let loader = self.loader(self.data.test.clone(), self.config(), "test")?;
-        let batches = loader.epoch(0).map(|batch| {
+        Ok((Box::new(self.scored(loader)), self.data.test.len()))
+    }
+
+    /// The batches of a loader with the numbers of their targets.
+    fn scored(
+        &self,
+        loader: Loader<SampleCollate>,
+    ) -> impl Iterator<Item = Result<(Vec<f32>, Vec<Vec<f32>>), StreamError>> + '_ {
+        loader.epoch(0).map(|batch| {
             let batch = batch?;
             let inputs = batch.values().to_vec();
             let targets = ImageTarget::<D>::of(&batch, self.own.data.labels, &self.device)?;
@@ -67,8 +80,7 @@ impl<const D: usize, N: ImageNetwork<D>> QuantizableConverter<D, N> {
             };
             let each = numbers.len() / samples;
             Ok((inputs, numbers.chunks_exact(each).map(<[f32]>::to_vec).collect()))
-        });
-        Ok((Box::new(batches), self.data.test.len()))
+        })
     }
 }
 
@@ -135,6 +147,31 @@ struct CalibrationPatches<'a, const D: usize, N> {
     count: usize,
 }
 
+impl<const D: usize, N: ImageNetwork<D>> CalibrationPatches<'_, D, N> {
+    fn loader(&self) -> Result<Loader<SampleCollate>, RunError> {
+        let config = self.of.config().with_order(Order::Shuffled).with_last(LastBatch::Keep);
+        self.of.loader(self.of.data.train.clone(), config, "training")
+    }
+
+    /// The patches with the numbers of their targets.
+    fn scored(&self) -> Result<ScoredBatches<'_, Vec<f32>>, RunError> {
+        let each: usize = self.of.input_shape().iter().product();
+        let mut left = self.count;
+        let batches = self.of.scored(self.loader()?).map_while(move |batch| {
+            if left == 0 {
+                return None;
+            }
+            Some(batch.map(|(mut inputs, mut targets)| {
+                targets.truncate(left);
+                inputs.truncate(targets.len() * each);
+                left -= targets.len();
+                (inputs, targets)
+            }))
+        });
+        Ok((Box::new(batches), self.count))
+    }
+}
+
 impl<const D: usize, N: ImageNetwork<D>> CalibrationSamples for CalibrationPatches<'_, D, N> {
     fn fingerprint(&self) -> String {
         Digest::new("updraft calibration patches")
@@ -144,8 +181,7 @@ impl<const D: usize, N: ImageNetwork<D>> CalibrationSamples for CalibrationPatch
     }
 
     fn batches(&self) -> Result<(InputBatches<'_>, usize), RunError> {
-        let config = self.of.config().with_order(Order::Shuffled).with_last(LastBatch::Keep);
-        let loader = self.of.loader(self.of.data.train.clone(), config, "training")?;
+        let loader = self.loader()?;
         let mut left = self.count;
         let each: usize = self.of.input_shape().iter().product();
         let batches = loader.epoch(0).map_while(move |batch| {
@@ -161,6 +197,39 @@ impl<const D: usize, N: ImageNetwork<D>> CalibrationSamples for CalibrationPatch
             Some(taken.map_err(Into::into))
         });
         Ok((Box::new(batches), self.count))
+    }
+
+    fn evaluate(
+        &self,
+        graph: &Graph,
+        model: &QuantizedModel,
+        isa: Isa,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Evaluation>, RunError> {
+        let windows = self.scored()?;
+        match self.of.own.objective {
+            Objective::Masks { classes, activation, .. } => {
+                evaluated(graph, model, windows, &MaskDice { classes, activation }, isa, watch)
+            }
+            Objective::Images { .. } => evaluated(graph, model, windows, &SquaredError, isa, watch),
+        }
+    }
+
+    fn sensitivity(
+        &self,
+        observation: &Observation,
+        settings: (&Quantization, &[WeightFormat]),
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Sensitivity>, RunError> {
+        let windows = self.scored()?;
+        match self.of.own.objective {
+            Objective::Masks { classes, activation, .. } => {
+                measured(observation, settings, windows, &MaskDice { classes, activation }, watch)
+            }
+            Objective::Images { .. } => {
+                measured(observation, settings, windows, &SquaredError, watch)
+            }
+        }
     }
 
     /// Nothing has to be stored: the plan of the run has the seed.

@@ -1,4 +1,12 @@
-//! Signed 8-bit weights, one scale for each output channel.
+//! Signed 8-bit weights, one scale for each output channel, and formats of fewer bits.
+
+mod coding;
+mod format;
+mod grid;
+
+pub(crate) use coding::Coding;
+pub use format::{FormatError, WeightFormat};
+pub(crate) use grid::Grid;
 
 use crate::scheme::ActivationScheme;
 
@@ -55,6 +63,14 @@ pub enum WeightError {
         /// Its scale.
         scale: f32,
     },
+    /// A number of the packed codes.
+    #[error("{what} {index} is invalid")]
+    Code {
+        /// What is wrong.
+        what: &'static str,
+        /// Its place.
+        index: usize,
+    },
     /// A sum could exceed 32 bits.
     #[error(
         "sums of channel {channel} may reach {sum}, which 32 bits do not hold; keep the layer in f32"
@@ -92,47 +108,22 @@ impl QuantizedWeights {
         channels: usize,
         input: ActivationScheme,
     ) -> Result<Self, WeightError> {
-        let each = weights.len() / channels.max(1);
-        if channels == 0 || each == 0 {
-            return Err(WeightError::Empty { channels, each });
-        }
-        check_length("weights", channels * each, weights.len())?;
-        let bias = bias.unwrap_or_default();
-        if !bias.is_empty() {
-            check_length("biases", channels, bias.len())?;
-        }
-        check_finite("weight", weights)?;
-        check_finite("bias", bias)?;
-        let largest = |channel: &[f32]| channel.iter().fold(0.0_f32, |most, w| most.max(w.abs()));
-        let widest = largest(weights);
-        let scale = |(index, channel): (usize, &[f32])| {
-            let bias = bias.get(index).map_or(0.0, |&bias| f64::from(bias).abs());
-            let of_weights = match largest(channel) {
-                // All weights are zero for any scale; a small one is best for the bias.
-                0.0 if bias > 0.0 => 0.0,
-                0.0 if widest > 0.0 => widest,
-                0.0 => 1.0,
-                largest => largest,
-            };
-            let of_bias = bias / (f64::from(input.scale()) * BIAS_LIMIT);
-            let greatest = greatest_code(channel, of_weights);
-            let scale = (f64::from(of_weights) / greatest).max(of_bias) as f32;
-            scale.max(f32::MIN_POSITIVE)
-        };
-        let scales: Vec<f32> = weights.chunks_exact(each).enumerate().map(scale).collect();
-        let code = |(w, scale): (&f32, f32)| {
-            (f64::from(*w) / f64::from(scale)).round_ties_even().clamp(-127.0, 127.0) as i8
-        };
-        let of_channel = |(channel, &scale): (&[f32], &f32)| -> Vec<i8> {
-            channel.iter().map(|w| code((w, scale))).collect()
-        };
-        let values = weights.chunks_exact(each).zip(&scales).flat_map(of_channel).collect();
-        let bias = scales.iter().enumerate().map(|(channel, &scale)| {
-            let bias = bias.get(channel).map_or(0.0, |&bias| f64::from(bias));
-            (bias / (f64::from(scale) * f64::from(input.scale()))).round_ties_even() as i32
-        });
-        let bias = bias.collect();
-        Self::try_new(values, scales, bias, input)
+        let zeros = vec![0.0; channels];
+        let bias = bias.filter(|bias| !bias.is_empty()).unwrap_or(&zeros);
+        check_length("biases", channels, bias.len())?;
+        let grid = Grid::fit(weights, bias, WeightFormat::INT8, input)?;
+        Self::on_grid(&grid, &grid.nearest(weights), bias, input)
+    }
+
+    /// The levels of a grid, with the biases in real units.
+    pub(crate) fn on_grid(
+        grid: &Grid,
+        levels: &[i32],
+        bias: &[f32],
+        input: ActivationScheme,
+    ) -> Result<Self, WeightError> {
+        let biases = grid.biases(bias, input);
+        Self::try_new(grid.bytes(levels), grid.scales.clone(), biases, input)
     }
 
     /// Weights that are integers already.
@@ -238,7 +229,7 @@ fn check_length(what: &'static str, expected: usize, got: usize) -> Result<(), W
     if got == expected { Ok(()) } else { Err(WeightError::Length { what, expected, got }) }
 }
 
-fn check_finite(what: &'static str, values: &[f32]) -> Result<(), WeightError> {
+pub(crate) fn check_finite(what: &'static str, values: &[f32]) -> Result<(), WeightError> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
         Some(index) => Err(WeightError::NotFinite { what, index, value: values[index] }),

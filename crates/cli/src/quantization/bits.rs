@@ -1,0 +1,227 @@
+//! The choice of each layer's bits, by the effect of each layer alone.
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use updraft_data::{Progress, ProgressUnit};
+use updraft_quant::slices::Isa;
+use updraft_quant::{Assignment, Graph, Observation, Quantization, Sensitivity};
+use updraft_run::CalibrationSamples;
+
+use super::batches::{Batches, STOPPED};
+use super::settings::QuantizeSettings;
+use crate::Failed;
+use crate::progress::Display;
+use crate::steps::Steps;
+use crate::stop;
+use crate::wrap::hanging;
+
+/// The assignments on the front that are tested.
+const FRONT: usize = 8;
+
+/// The assignments that `--max-drop` searches.
+const SEARCHED: usize = 64;
+
+/// The layers of the printed ranking.
+const MOST_LAYERS: usize = 10;
+
+/// The columns of a layer's name in the ranking.
+const NAME: usize = 36;
+
+/// What the choice depends on.
+pub(super) struct Bits<'a> {
+    pub(super) settings: &'a QuantizeSettings,
+    pub(super) graph: &'a Graph,
+    pub(super) samples: &'a dyn CalibrationSamples,
+    /// Numbers of a sample.
+    pub(super) each: usize,
+    pub(super) isa: Isa,
+}
+
+/// The effect of each layer, the front of size against accuracy, and the chosen bits.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ChosenBits {
+    pub(super) sensitivity: Option<Sensitivity>,
+    pub(super) front: Vec<FrontPoint>,
+    pub(super) assignment: Option<Assignment>,
+}
+
+/// An assignment of bits, tested on the calibration samples.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct FrontPoint {
+    /// Bytes of the parameters, and as a fraction of those in f32.
+    bytes: usize,
+    fraction: f64,
+    /// Noise of the outputs as the sum of the layers' effects, as a fraction of their energy.
+    noise: f64,
+    /// The measured score.
+    score: f64,
+    sqnr_db: Option<f64>,
+    agreement: Option<f64>,
+}
+
+impl Bits<'_> {
+    /// Measures each layer and chooses bits, if the settings require it.
+    pub(super) fn choose(&self, steps: &mut Steps, display: &mut Display) -> Result<ChosenBits> {
+        let mut chosen = ChosenBits::default();
+        let settings = self.settings;
+        if !settings.measures_layers() {
+            return Ok(chosen);
+        }
+        let by = settings.quantization(settings.method, "");
+        let (observation, sensitivity) = steps.take("measure each layer", |label| {
+            let mut batches = Batches::new(self.samples.batches()?, self.each, display, label);
+            let observation = Observation::try_new(self.graph, batches.by_ref(), &by);
+            batches.end()?;
+            let observation = observation?;
+            let formats = settings.formats();
+            let sensitivity =
+                self.samples.sensitivity(&observation, (&by, &formats), &mut watch(display, label));
+            display.clear();
+            let Some(sensitivity) = sensitivity? else { bail!(Failed(STOPPED.to_owned())) };
+            anyhow::Ok((observation, sensitivity))
+        })?;
+        if settings.chooses_bits() {
+            steps.take("choose bits", |label| {
+                let mut test = |assignment: &Assignment| {
+                    self.test(&observation, &by, assignment, label, display)
+                };
+                for assignment in sensitivity.front(FRONT) {
+                    chosen.front.push(test(&assignment)?.0);
+                }
+                chosen.assignment = Some(match (settings.budget, settings.max_drop) {
+                    (Some(budget), _) => sensitivity.try_within(budget)?,
+                    (None, drop) => smallest(&sensitivity, drop.unwrap_or_default(), &mut test)?,
+                });
+                anyhow::Ok(())
+            })?;
+        }
+        chosen.sensitivity = Some(sensitivity);
+        Ok(chosen)
+    }
+
+    /// Tests an assignment on the calibration samples; also returns the fall of the score.
+    fn test(
+        &self,
+        observation: &Observation,
+        by: &Quantization,
+        assignment: &Assignment,
+        label: &str,
+        display: &mut Display,
+    ) -> Result<(FrontPoint, f64)> {
+        let model = observation.try_quantize(&assignment.apply(by.clone()))?;
+        let tested =
+            self.samples.evaluate(self.graph, &model, self.isa, &mut watch(display, label));
+        display.clear();
+        let Some(tested) = tested? else { bail!(Failed(STOPPED.to_owned())) };
+        let point = FrontPoint {
+            bytes: assignment.bytes,
+            fraction: assignment.fraction,
+            noise: assignment.noise,
+            score: tested.score_int8,
+            sqnr_db: tested.sqnr_db,
+            agreement: tested.agreement,
+        };
+        if self.settings.max_drop.is_some() && !tested.is_share {
+            bail!(Failed(format!(
+                "`--max-drop` is in points of a score from 0 to 1, and {} is not one; use `--budget`",
+                tested.score.replace('_', " ")
+            )));
+        }
+        let fall = tested.score_f32 - tested.score_int8;
+        Ok((point, if tested.is_higher_better { fall } else { -fall }))
+    }
+}
+
+/// The assignment with the fewest bytes whose score falls by at most so many points, by bisection
+/// over the front; the score of the result is measured.
+fn smallest(
+    sensitivity: &Sensitivity,
+    drop: f64,
+    test: &mut impl FnMut(&Assignment) -> Result<(FrontPoint, f64)>,
+) -> Result<Assignment> {
+    let mut front = sensitivity.front(SEARCHED);
+    let last = front.len() - 1;
+    let (_, fall) = test(&front[last])?;
+    if 100.0 * fall > drop {
+        bail!(Failed(format!(
+            "no choice of bits loses at most {drop} points on the calibration samples; the one with \
+             the least noise loses {:.2}, which is the nearest possible --max-drop",
+            100.0 * fall
+        )));
+    }
+    // The score is nearly monotonous: `good` always was measured to be good.
+    let (mut bad, mut good) = (None, last);
+    while good > bad.map_or(0, |bad: usize| bad + 1) {
+        let middle = bad.map_or(good / 2, |bad| usize::midpoint(bad, good));
+        match test(&front[middle])? {
+            (_, fall) if 100.0 * fall <= drop => good = middle,
+            _ => bad = Some(middle),
+        }
+    }
+    Ok(front.swap_remove(good))
+}
+
+/// Shows the progress; `false` once the user has stopped the program.
+fn watch<'a>(display: &'a mut Display, label: &'a str) -> impl FnMut(u64, u64) -> bool + 'a {
+    |done, total| {
+        let progress = Progress { done, total, unit: ProgressUnit::Samples };
+        display.preparing(label, progress);
+        !stop::requested()
+    }
+}
+
+impl ChosenBits {
+    /// The ranking and the chosen bits, at most eighty columns wide; empty if nothing was measured.
+    pub(super) fn lines(&self) -> String {
+        let Some(sensitivity) = &self.sensitivity else { return String::new() };
+        let mut lines = vec![
+            "signal to noise of the outputs with one layer quantized alone, in dB".to_owned(),
+            format!(
+                "{:NAME$}{:>9}{:>8}{:>8}{:>8}{:>8}",
+                "", "weights", "8 bit", "4 bit", "3 bit", "2 bit"
+            ),
+        ];
+        let ranking = sensitivity.ranking(1);
+        for layer in ranking.iter().take(MOST_LAYERS) {
+            let decibels = layer.choices.iter().map(|choice| match choice.sqnr_db {
+                Some(decibels) => format!("{decibels:>8.1}"),
+                None => format!("{:>8}", "none"),
+            });
+            let name = shortened(&layer.name);
+            lines.push(format!("{name:NAME$}{:>9}{}", layer.weights, decibels.collect::<String>()));
+        }
+        if let Some(rest) = ranking.len().checked_sub(MOST_LAYERS).filter(|rest| *rest > 0) {
+            lines.push(format!("and {rest} layers with less noise at 4 bits, in quant.json"));
+        }
+        if let Some(assignment) = &self.assignment {
+            let of_bits = |bits: Option<u8>| {
+                let of_layers = assignment.layers.iter();
+                of_layers.filter(|(_, format)| format.map(|format| format.bits()) == bits).count()
+            };
+            let counts: Vec<String> = [Some(2), Some(3), Some(4), Some(8), None]
+                .into_iter()
+                .filter(|bits| of_bits(*bits) > 0)
+                .map(|bits| match bits {
+                    Some(number) => format!("{} with {number} bits", of_bits(bits)),
+                    None => format!("{} in f32", of_bits(bits)),
+                })
+                .collect();
+            let chosen = format!(
+                "chosen: layers {}; {:.2} % of the bytes of f32",
+                counts.join(", "),
+                100.0 * assignment.fraction
+            );
+            lines.push(hanging("", &chosen));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The end of a long name.
+fn shortened(name: &str) -> String {
+    let count = name.chars().count();
+    match count.checked_sub(NAME - 1) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => format!("…{}", name.chars().skip(more + 1).collect::<String>()),
+    }
+}
