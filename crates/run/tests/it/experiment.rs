@@ -36,6 +36,7 @@ fn values_of_any_kind_are_set_and_the_last_one_counts() {
 
 #[test]
 fn a_run_is_made_where_it_is_asked_for_and_an_observer_stops_it() {
+    let _alone = updraft_testing::alone();
     struct Stop;
     impl Observer for Stop {
         fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {

@@ -211,6 +211,7 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
 
 #[test]
 fn data_that_cannot_be_learned_from_is_refused() {
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     cells(dir.path(), &[40, 56], "segmentation");
     let open = |sets: &[&str], at: &Path| {

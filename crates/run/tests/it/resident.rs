@@ -100,6 +100,7 @@ fn what_is_computed_on_the_host_in_every_epoch_is_refused_beside_it() {
 
 #[test]
 fn more_data_than_the_budget_is_refused_before_training() {
+    let _alone = updraft_testing::alone();
     let text = "[data]\nheight = 64\nwidth = 64\ntrain_images = 40\ntest_images = 20\n";
     let plan = plan(text, &["train.resident.budget_mib=2"]);
     let dir = tempfile::tempdir().expect("temporary folder");

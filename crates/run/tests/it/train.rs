@@ -229,6 +229,7 @@ fn early_stopping_serves_the_best_epoch() {
 
 #[test]
 fn a_run_is_scored_on_its_own_data_only() {
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read(ROWS).expect("valid");
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());

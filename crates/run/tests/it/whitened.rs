@@ -57,6 +57,7 @@ fn the_recipe_trains_behind_filters_of_its_data_and_resumes_to_the_same_bits() {
 
 #[test]
 fn a_run_is_scored_plainly_and_by_several_views() {
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read(RECIPE).expect("valid");
     let folder = trained(&plan, dir.path(), None);
@@ -82,6 +83,7 @@ fn a_run_is_scored_plainly_and_by_several_views() {
 
 #[test]
 fn frozen_parameters_that_the_model_does_not_have_are_refused_before_a_folder_is_created() {
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read(&RECIPE.replace("whitening.bias", "whitening.biases")).expect("valid");
     let (device, selection) = device();

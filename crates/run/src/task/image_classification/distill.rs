@@ -66,7 +66,14 @@ impl fmt::Debug for Distillation {
 impl Distillation {
     /// Reads the keys, if there is a teacher.
     pub(super) fn read(settings: &Settings) -> Result<Option<Self>, ConfigError> {
-        let Some(run) = settings.option(&TEACHER)? else { return Ok(None) };
+        let Some(run) = settings.option(&TEACHER)? else {
+            let train = settings.given().get("train");
+            let is_given = |key: &&str| train.is_some_and(|train| train.get(*key).is_some());
+            if let Some(key) = ["temperature", "soft_share"].into_iter().find(is_given) {
+                settings.required(&TEACHER, format!("`train.{key}`"))?;
+            }
+            return Ok(None);
+        };
         Ok(Some(Self {
             run,
             temperature: settings.value(&TEMPERATURE)?,
