@@ -71,6 +71,7 @@ impl FourBitLinear {
     /// # Errors
     /// [`FourBitError`] for formats of other bits, groups that are not a multiple of eight, another
     /// length, or NaN and infinity.
+    #[expect(clippy::missing_panics_doc, reason = "1 is a valid scale")]
     pub fn try_new(
         weights: &[f32],
         bias: &[f32],

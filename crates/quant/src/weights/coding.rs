@@ -110,7 +110,7 @@ impl Coding {
                 values.push((level * i32::from(self.multipliers[group])) as i8);
             }
             let used = self.each * bits;
-            if used % 8 != 0 && row[used / 8] >> (used % 8) != 0 {
+            if !used.is_multiple_of(8) && row[used / 8] >> (used % 8) != 0 {
                 let index = (channel + 1) * self.each - 1;
                 return Err(WeightError::Code { what: "a bit after the code of weight", index });
             }
