@@ -38,11 +38,13 @@ pub struct IntoDevices {
     _alone: Alone,
 }
 
-/// Every device to test on, without autodiff: flex, and those of [`gpus`].
+/// Every device to test on, without autodiff: flex, and with the feature `on-gpus` those of [`gpus`].
 pub fn devices() -> Devices {
-    let Devices { mut list, alone } = gpus();
-    list.insert(0, Device::flex());
-    Devices { alone, list }
+    #[allow(unused_mut, reason = "flex alone without the feature")]
+    let mut list = vec![Device::flex()];
+    #[cfg(feature = "on-gpus")]
+    list.extend(gpus().list);
+    Devices { alone: alone(), list }
 }
 
 /// Set where a test without a GPU would prove nothing: then there has to be one.
