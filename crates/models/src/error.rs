@@ -34,6 +34,12 @@ pub enum SeparableConfigError {
         /// The probability given.
         dropout: f64,
     },
+    /// The fraction of removed channels is out of range or not a number.
+    #[error("`prune_ratio` is {prune_ratio}; expected at least 0 and less than 1")]
+    PruneRatio {
+        /// The fraction given.
+        prune_ratio: f64,
+    },
 }
 
 /// Why a [`WhitenedConfig`](crate::WhitenedConfig) is invalid.

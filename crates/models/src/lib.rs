@@ -9,6 +9,7 @@ mod initialize;
 mod mobile;
 mod outliers;
 mod perceptron;
+mod pruning;
 mod quantized;
 mod separable;
 mod table;

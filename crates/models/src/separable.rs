@@ -9,6 +9,7 @@ use updraft_conv::Activation;
 use crate::error::SeparableConfigError;
 use crate::global_pooling::means;
 use crate::initialize::initialize_parameters;
+use crate::pruning::{Selection, remaining};
 use crate::quantized::{
     BlockConfig, ConvBlock, FakeQuantizer, NormConfig, QuantizedLinear, WeightBits,
 };
@@ -46,13 +47,23 @@ pub struct SeparableConfig {
     pub dropout: f64,
     /// The weights of quantization-aware training.
     pub quantization: Option<WeightBits>,
+    /// The fraction of the channels of the stem and of each block that is left out, rounded down
+    /// to channels.
+    pub prune_ratio: f64,
 }
 
 impl SeparableConfig {
     /// A network with stem stride 1 and without dropout.
     #[must_use]
     pub const fn new(classes: usize, channels: usize) -> Self {
-        Self { classes, channels, stem_stride: 1, dropout: 0.0, quantization: None }
+        Self {
+            classes,
+            channels,
+            stem_stride: 1,
+            dropout: 0.0,
+            quantization: None,
+            prune_ratio: 0.0,
+        }
     }
 
     /// Sets [`stem_stride`](Self::stem_stride).
@@ -76,6 +87,13 @@ impl SeparableConfig {
         self
     }
 
+    /// Sets [`prune_ratio`](Self::prune_ratio).
+    #[must_use]
+    pub const fn with_prune_ratio(mut self, prune_ratio: f64) -> Self {
+        self.prune_ratio = prune_ratio;
+        self
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -83,7 +101,7 @@ impl SeparableConfig {
     pub fn validate(&self) -> Result<(), SeparableConfigError> {
         use SeparableConfigError as Error;
 
-        let Self { classes, channels, stem_stride, dropout, .. } = *self;
+        let Self { classes, channels, stem_stride, dropout, prune_ratio, .. } = *self;
         if classes < 2 {
             return Err(Error::Classes { classes });
         }
@@ -95,6 +113,9 @@ impl SeparableConfig {
         }
         if !(0.0..1.0).contains(&dropout) {
             return Err(Error::Dropout { dropout });
+        }
+        if !(0.0..1.0).contains(&prune_ratio) {
+            return Err(Error::PruneRatio { prune_ratio });
         }
         Ok(())
     }
@@ -148,11 +169,12 @@ impl SeparableNet {
             BlockConfig { channels, kernel, stride, groups, activation, norm, bits }.init(device)
         };
         let of_stem = bits.map(|_| WeightBits::Int8);
-        let stem = conv_norm_relu([3, config.channels], 3, config.stem_stride, 1, of_stem);
-        let mut input = config.channels;
+        let left = |channels| remaining(channels, config.prune_ratio);
+        let mut input = left(config.channels);
+        let stem = conv_norm_relu([3, input], 3, config.stem_stride, 1, of_stem);
         let mut blocks = Vec::new();
         for (multiple, stride) in BLOCKS {
-            let output = multiple * config.channels;
+            let output = left(multiple * config.channels);
             blocks.push(SeparableBlock {
                 depthwise: conv_norm_relu([input; 2], 3, stride, input, bits),
                 pointwise: conv_norm_relu([input, output], 1, 1, 1, bits),
@@ -168,6 +190,47 @@ impl SeparableNet {
         };
         initialize_parameters(&net);
         net
+    }
+
+    /// The same network with the parameters of a wider one, of whose channels those stay that
+    /// contribute most; the means of the others move into norms and biases.
+    ///
+    /// Take `self` from the configuration of `from` with a
+    /// [`prune_ratio`](SeparableConfig::prune_ratio). It needs no data, and the result is then
+    /// trained further.
+    ///
+    /// # Panics
+    /// If `from` is narrower in some layer.
+    ///
+    /// # Source
+    /// Removal of whole filters: Li et al. 2017, arXiv:1608.08710; ranked by what their removal
+    /// changes, from the moments of batch norms: Nagel et al. 2019, arXiv:1906.04721, section 4.2.
+    #[must_use]
+    pub fn pruned_from(mut self, from: &Self) -> Self {
+        let widths: Vec<usize> = std::iter::once(&self.stem)
+            .chain(self.blocks.iter().map(|block| &block.pointwise))
+            .map(ConvBlock::width)
+            .collect();
+        let read: Vec<_> = from
+            .blocks
+            .iter()
+            .map(|block| (block.depthwise.output_moments(), block.pointwise.input_norms()))
+            .chain(
+                from.blocks
+                    .last()
+                    .map(|block| (block.pointwise.output_moments(), from.classifier.input_norms())),
+            )
+            .collect();
+        let chosen: Vec<Selection> = std::iter::zip(&widths, &read)
+            .map(|(&width, (moments, norms))| Selection::of_largest(width, moments, norms))
+            .collect();
+        self.stem.take(&from.stem, &Selection::all(3), &chosen[0]);
+        for (index, (block, from)) in self.blocks.iter_mut().zip(&from.blocks).enumerate() {
+            block.depthwise.take_depthwise(&from.depthwise, &chosen[index]);
+            block.pointwise.take(&from.pointwise, &chosen[index], &chosen[index + 1]);
+        }
+        self.classifier.take(&from.classifier, &chosen[self.blocks.len()]);
+        self
     }
 
     /// Classifies images.
@@ -270,7 +333,8 @@ mod tests {
             (SeparableConfig::new(2, 0), "channels"),
             (SeparableConfig::new(2, MAX_CHANNELS + 1), "channels"),
             (good.clone().with_stem_stride(3), "stem_stride"),
-            (good.with_dropout(1.0), "dropout"),
+            (good.clone().with_dropout(1.0), "dropout"),
+            (good.with_prune_ratio(1.0), "prune_ratio"),
         ] {
             let message = config.validate().expect_err(name).to_string();
             assert!(message.starts_with(&format!("`{name}` is ")), "{message}");

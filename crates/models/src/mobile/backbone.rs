@@ -5,6 +5,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use updraft_conv::Activation;
 
 use super::inverted_residual::{InvertedConfig, InvertedResidual};
+use crate::pruning::Selection;
 use crate::quantized::{BlockConfig, ConvBlock, FakeQuantizer, NormConfig, WeightBits};
 
 /// Everything before the pooling.
@@ -39,6 +40,8 @@ pub(super) struct BackboneConfig {
     pub(super) dropped: f64,
     pub(super) norm: NormConfig,
     pub(super) bits: Option<WeightBits>,
+    /// The fraction of the channels inside blocks that is left out.
+    pub(super) prune_ratio: f64,
 }
 
 impl BackboneConfig {
@@ -58,6 +61,7 @@ impl BackboneConfig {
                     kernel,
                     stride: if repeat == 0 { stride } else { 1 },
                     expansion,
+                    prune_ratio: self.prune_ratio,
                     squeeze,
                     activation,
                     dropped: self.dropped * blocks.len() as f64 / count as f64,
@@ -99,6 +103,17 @@ impl Backbone {
 
     pub(super) fn forward(&self, rgb: Tensor<4>) -> Tensor<4> {
         (0..self.segments()).fold(rgb, |maps, index| self.forward_segment(index, maps))
+    }
+
+    /// Takes the parameters of a wider backbone, and these channels of its last convolution.
+    pub(super) fn take(&mut self, from: &Self, top: &Selection) {
+        let all = |from: &ConvBlock| Selection::all(from.width());
+        self.stem.take(&from.stem, &Selection::all(3), &all(&from.stem));
+        for (block, from) in self.blocks.iter_mut().zip(&from.blocks) {
+            block.take(from);
+        }
+        let inputs = from.top.conv.weight.lazy_shape()[1];
+        self.top.take(&from.top, &Selection::all(inputs), top);
     }
 
     pub(super) fn multiply_adds(&self, image: [usize; 2]) -> usize {

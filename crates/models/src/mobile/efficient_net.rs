@@ -10,6 +10,7 @@ use super::backbone::{Backbone, BackboneConfig, Stage, scaled_width};
 use super::error::MobileConfigError;
 use crate::global_pooling::means;
 use crate::initialize::initialize_parameters;
+use crate::pruning::{Selection, remaining, take_norm};
 use crate::quantized::{NormConfig, QuantizedLinear, WeightBits};
 
 /// The largest hidden layer accepted.
@@ -57,6 +58,10 @@ pub struct EfficientNetConfig {
     pub drop_path: f64,
     /// The weights of quantization-aware training.
     pub quantization: Option<WeightBits>,
+    /// The fraction of the channels inside each block that expands, and of the last convolution's,
+    /// that is left out, rounded down to channels; a hidden
+    /// layer keeps the latter.
+    pub prune_ratio: f64,
 }
 
 impl EfficientNetConfig {
@@ -72,6 +77,7 @@ impl EfficientNetConfig {
             dropout: 0.2,
             drop_path: 0.2,
             quantization: None,
+            prune_ratio: 0.0,
         }
     }
 
@@ -111,6 +117,12 @@ impl EfficientNetConfig {
         Self { quantization, ..self }
     }
 
+    /// Sets [`prune_ratio`](Self::prune_ratio).
+    #[must_use]
+    pub const fn with_prune_ratio(self, prune_ratio: f64) -> Self {
+        Self { prune_ratio, ..self }
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -126,7 +138,8 @@ impl EfficientNetConfig {
             return Err(Error::Hidden { hidden: self.hidden, max: MAX_HIDDEN });
         }
         Error::check_probability("dropout", self.dropout)?;
-        Error::check_probability("drop_path", self.drop_path)
+        Error::check_probability("drop_path", self.drop_path)?;
+        Error::check_probability("prune_ratio", self.prune_ratio)
     }
 
     /// Creates a network with random parameters, initialized in module order from the device's
@@ -147,7 +160,10 @@ impl EfficientNetConfig {
             expansion,
             stride,
         });
-        let top = width(1280);
+        let top = match self.hidden {
+            0 => remaining(width(1280), self.prune_ratio),
+            _ => width(1280),
+        };
         let backbone = BackboneConfig {
             stem: width(32),
             stem_stride: self.stem_stride,
@@ -158,6 +174,7 @@ impl EfficientNetConfig {
             dropped: self.drop_path,
             norm: NORM,
             bits: self.quantization,
+            prune_ratio: self.prune_ratio,
         };
         let has_quantizer = self.quantization.is_some();
         let hidden = (self.hidden > 0).then(|| {
@@ -213,7 +230,51 @@ struct HiddenLayer {
     after: BatchNorm,
 }
 
+impl HiddenLayer {
+    fn after_width(&self) -> usize {
+        self.after.gamma.lazy_shape()[0]
+    }
+
+    /// Takes the parameters of a layer of the same widths.
+    fn take(&mut self, from: &Self) {
+        let inputs = Selection::all(from.before.gamma.lazy_shape()[0]);
+        let outputs = Selection::all(from.after_width());
+        take_norm(&mut self.before, &from.before, &inputs);
+        self.linear.take(&from.linear, &inputs);
+        take_norm(&mut self.after, &from.after, &outputs);
+    }
+}
+
 impl EfficientNet {
+    /// The same network with the parameters of a wider one, of whose channels those stay that
+    /// contribute most; the means of the others move into norms and biases.
+    ///
+    /// Take `self` from the configuration of `from` with a
+    /// [`prune_ratio`](EfficientNetConfig::prune_ratio). It needs no data, and the result is then
+    /// trained further.
+    ///
+    /// # Panics
+    /// If `from` is narrower in some layer, or has another number of blocks.
+    ///
+    /// # Source
+    /// As [`SeparableNet::pruned_from`](crate::SeparableNet::pruned_from).
+    #[must_use]
+    pub fn pruned_from(mut self, from: &Self) -> Self {
+        assert_eq!(self.segments(), from.segments(), "the number of blocks");
+        if let (Some(hidden), Some(wide)) = (&mut self.hidden, &from.hidden) {
+            // It reads what the last convolution writes, all of which stays.
+            hidden.take(wide);
+            self.backbone.take(&from.backbone, &Selection::all(from.backbone.top.width()));
+            self.classifier.take(&from.classifier, &Selection::all(wide.after_width()));
+            return self;
+        }
+        let (moments, norms) = (from.backbone.top.output_moments(), from.classifier.input_norms());
+        let top = Selection::of_largest(self.backbone.top.width(), &moments, &norms);
+        self.backbone.take(&from.backbone, &top);
+        self.classifier.take(&from.classifier, &top);
+        self
+    }
+
     /// Classifies images.
     ///
     /// # Shapes

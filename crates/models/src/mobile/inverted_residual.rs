@@ -6,6 +6,7 @@ use updraft_conv::Activation;
 
 use super::squeeze_excitation::SqueezeExcitation;
 use super::stochastic_depth::StochasticDepth;
+use crate::pruning::{Selection, remaining};
 use crate::quantized::{BlockConfig, ConvBlock, NormConfig, WeightBits};
 
 /// A pointwise expansion, a depthwise convolution, squeeze and excitation if there is some, and a
@@ -34,6 +35,8 @@ pub(super) struct InvertedConfig {
     pub(super) stride: usize,
     /// The width inside as a multiple of the input's.
     pub(super) expansion: usize,
+    /// The fraction of the width inside that is left out, in a block that expands.
+    pub(super) prune_ratio: f64,
     /// The channels between squeeze and excitation, as a divisor of the input's.
     pub(super) squeeze: Option<usize>,
     pub(super) activation: Activation,
@@ -46,7 +49,10 @@ pub(super) struct InvertedConfig {
 impl InvertedConfig {
     pub(super) fn init(&self, device: &Device) -> InvertedResidual {
         let Self { channels: [input, output], kernel, stride, activation, norm, bits, .. } = *self;
-        let inside = input * self.expansion;
+        let inside = match self.expansion {
+            1 => input,
+            expansion => remaining(input * expansion, self.prune_ratio),
+        };
         let is_residual = stride == 1 && input == output;
         let block = |channels, kernel, stride, groups, activation| {
             BlockConfig { channels, kernel, stride, groups, activation, norm, bits }.init(device)
@@ -85,6 +91,26 @@ impl InvertedResidual {
                 project.forward_branch(inside, residual, |branch| depth.forward(branch))
             }
         }
+    }
+
+    /// Takes the parameters of a wider block, of which the channels inside stay that contribute
+    /// most.
+    pub(super) fn take(&mut self, from: &Self) {
+        let width = self.depthwise.width();
+        let moments = from.depthwise.output_moments();
+        let gated = match &from.excitation {
+            Some(excitation) => moments.clone().scaled(&excitation.mean_gates(&moments)),
+            None => moments.clone(),
+        };
+        let inside = Selection::of_largest(width, &gated, &from.project.input_norms());
+        if let (Some(expand), Some(from)) = (&mut self.expand, &from.expand) {
+            expand.take(from, &Selection::all(from.conv.weight.lazy_shape()[1]), &inside);
+        }
+        self.depthwise.take_depthwise(&from.depthwise, &inside);
+        if let (Some(excitation), Some(from)) = (&mut self.excitation, &from.excitation) {
+            excitation.take(from, &inside.with_means(&moments.means));
+        }
+        self.project.take(&from.project, &inside, &Selection::all(from.project.width()));
     }
 
     /// Multiply-adds for an image of a size, and the size of the result.

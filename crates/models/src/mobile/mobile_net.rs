@@ -10,6 +10,7 @@ use super::backbone::{Backbone, BackboneConfig, Stage, scaled_width};
 use super::error::MobileConfigError;
 use crate::global_pooling::means;
 use crate::initialize::initialize_parameters;
+use crate::pruning::{Selection, remaining};
 use crate::quantized::{NormConfig, QuantizedLinear, WeightBits};
 
 /// Expansion, width, repetitions and stride of each stage: table 2 of the paper.
@@ -72,6 +73,9 @@ pub struct MobileNetConfig {
     pub dropout: f64,
     /// The weights of quantization-aware training.
     pub quantization: Option<WeightBits>,
+    /// The fraction of the channels inside each block that expands, and of the last convolution's,
+    /// that is left out, rounded down to channels.
+    pub prune_ratio: f64,
 }
 
 impl MobileNetConfig {
@@ -85,6 +89,7 @@ impl MobileNetConfig {
             activation: MobileActivation::Relu6,
             dropout: 0.2,
             quantization: None,
+            prune_ratio: 0.0,
         }
     }
 
@@ -118,6 +123,12 @@ impl MobileNetConfig {
         Self { quantization, ..self }
     }
 
+    /// Sets [`prune_ratio`](Self::prune_ratio).
+    #[must_use]
+    pub const fn with_prune_ratio(self, prune_ratio: f64) -> Self {
+        Self { prune_ratio, ..self }
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -128,7 +139,8 @@ impl MobileNetConfig {
         Error::check_classes(self.classes)?;
         Error::check_factor("width", self.width)?;
         Error::check_stride(self.stem_stride)?;
-        Error::check_probability("dropout", self.dropout)
+        Error::check_probability("dropout", self.dropout)?;
+        Error::check_probability("prune_ratio", self.prune_ratio)
     }
 
     /// Creates a network with random parameters, initialized in module order from the device's
@@ -149,7 +161,7 @@ impl MobileNetConfig {
             expansion,
             stride,
         });
-        let top = width(1280);
+        let top = remaining(width(1280), self.prune_ratio);
         let backbone = BackboneConfig {
             stem: width(32),
             stem_stride: self.stem_stride,
@@ -160,6 +172,7 @@ impl MobileNetConfig {
             dropped: 0.0,
             norm: NormConfig::default(),
             bits: self.quantization,
+            prune_ratio: self.prune_ratio,
         };
         let has_quantizer = self.quantization.is_some();
         let net = MobileNet {
@@ -188,6 +201,28 @@ pub struct MobileNet {
 }
 
 impl MobileNet {
+    /// The same network with the parameters of a wider one, of whose channels those stay that
+    /// contribute most; the means of the others move into norms and biases.
+    ///
+    /// Take `self` from the configuration of `from` with a
+    /// [`prune_ratio`](MobileNetConfig::prune_ratio). It needs no data, and the result is then
+    /// trained further.
+    ///
+    /// # Panics
+    /// If `from` is narrower in some layer, or has another number of blocks.
+    ///
+    /// # Source
+    /// As [`SeparableNet::pruned_from`](crate::SeparableNet::pruned_from).
+    #[must_use]
+    pub fn pruned_from(mut self, from: &Self) -> Self {
+        assert_eq!(self.segments(), from.segments(), "the number of blocks");
+        let (moments, norms) = (from.backbone.top.output_moments(), from.classifier.input_norms());
+        let top = Selection::of_largest(self.backbone.top.width(), &moments, &norms);
+        self.backbone.take(&from.backbone, &top);
+        self.classifier.take(&from.classifier, &top);
+        self
+    }
+
     /// Classifies images.
     ///
     /// # Shapes

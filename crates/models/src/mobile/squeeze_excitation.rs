@@ -6,6 +6,7 @@ use burn::nn::pool::AdaptiveAvgPool2dConfig;
 use burn::tensor::{Device, Tensor, activation::sigmoid};
 use updraft_conv::{Activation, AdaptiveAvgPool2d, Conv2d, activate};
 
+use crate::pruning::{Moments, Selection, take_pointwise};
 use crate::quantized::{FakeQuantizer, WeightBits};
 
 /// `x·σ(expand(silu(reduce(mean(x)))))`.
@@ -68,6 +69,22 @@ impl SqueezeExcitation {
         let expanded = expand.forward_by(by.activated.activations(activated), weights);
         let gate = by.gate.activations(sigmoid(by.expanded.activations(expanded)));
         by.output.activations(maps * gate)
+    }
+
+    /// The gate of each channel for the means of some feature maps.
+    pub(crate) fn mean_gates(&self, moments: &Moments) -> Vec<f32> {
+        let device = self.reduce.weight.device();
+        let means = Tensor::<1>::from_floats(moments.means.as_slice(), &device);
+        let means = means.reshape([1, moments.means.len(), 1, 1]);
+        let squeezed = activate(self.reduce.forward(means), Activation::Silu);
+        sigmoid(self.expand.forward(squeezed)).into_data().iter::<f32>().collect()
+    }
+
+    /// Takes the parameters of a wider layer.
+    pub(crate) fn take(&mut self, from: &Self, channels: &Selection) {
+        let squeezed = Selection::all(from.reduce.weight.lazy_shape()[0]);
+        take_pointwise(&mut self.reduce, &from.reduce, channels, &squeezed);
+        take_pointwise(&mut self.expand, &from.expand, &squeezed, channels);
     }
 
     /// Multiply-adds, whatever the size of the feature maps.

@@ -22,7 +22,7 @@ pub(crate) struct ConvBlock {
     pub(crate) norm: BatchNorm,
     quantizers: Option<BlockQuantizers>,
     #[module(skip)]
-    activation: Activation,
+    pub(crate) activation: Activation,
 }
 
 #[derive(Module, Debug)]

@@ -9,7 +9,7 @@ use super::fake_quantizer::{FakeQuantizer, WeightBits};
 /// A linear layer, with the record of burn's at `linear` if it has no quantizer.
 #[derive(Module, Debug)]
 pub(crate) struct QuantizedLinear {
-    linear: Linear,
+    pub(crate) linear: Linear,
     weights: Option<FakeQuantizer>,
 }
 

@@ -3,6 +3,7 @@
 mod attention;
 mod dual_autoencoder;
 mod perceptron;
+mod pruning;
 mod separable;
 mod transformer;
 mod unet;

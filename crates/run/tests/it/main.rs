@@ -11,6 +11,7 @@ mod masked_images;
 mod plans;
 mod pretrained;
 mod profiles;
+mod pruning;
 mod quantization_aware;
 mod refusals;
 mod resident;

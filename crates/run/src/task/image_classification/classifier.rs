@@ -56,6 +56,13 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
         Err(RunError::model(format!("a network of the kind `{}` has no encoder", Self::KIND)))
     }
 
+    /// The same network with the parameters of a wider one, without the channels that contribute
+    /// least; the plan refuses networks that have no such form.
+    fn pruned_from(self, wide: &Self) -> Result<Self, RunError> {
+        let _ = wide;
+        Err(RunError::model(format!("a network of the kind `{}` is not pruned", Self::KIND)))
+    }
+
     /// Multiply-adds of the forward pass of one image.
     fn multiply_adds(&self, image: [usize; 2]) -> u64;
 
@@ -155,6 +162,10 @@ impl Classifier for SeparableNet {
 
     own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
 
+    fn pruned_from(self, wide: &Self) -> Result<Self, RunError> {
+        Ok(Self::pruned_from(self, wide))
+    }
+
     fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
         self.try_with_outliers(factor).map_err(RunError::model)
     }
@@ -164,12 +175,20 @@ impl Classifier for MobileNet {
     const KIND: &'static str = "mobile-net";
 
     own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
+
+    fn pruned_from(self, wide: &Self) -> Result<Self, RunError> {
+        Ok(Self::pruned_from(self, wide))
+    }
 }
 
 impl Classifier for EfficientNet {
     const KIND: &'static str = "efficient-net";
 
     own_methods!(Tensor<4>, |_: &Self, images| images, forward_segment, forward_head);
+
+    fn pruned_from(self, wide: &Self) -> Result<Self, RunError> {
+        Ok(Self::pruned_from(self, wide))
+    }
 }
 
 impl Classifier for WhitenedNet {

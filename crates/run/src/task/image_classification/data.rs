@@ -191,6 +191,7 @@ mod tests {
     use super::super::data_plan;
     use super::super::loss::ClassLoss;
     use super::super::model::{self, ModelPlan};
+    use super::super::prune;
     use super::*;
     use crate::config::{Plan, Settings};
     use crate::task::TASKS;
@@ -200,7 +201,7 @@ mod tests {
         let text = format!("[data]\ntrain_images = 40\ntest_images = 20\n[augment]\n{augment}\n");
         let place = Path::new("c.toml");
         let settings = Settings::load(&text, place, &[]).expect("TOML");
-        let keys = vec![data_plan::KEYS, model::KEYS, augment::KEYS];
+        let keys = vec![data_plan::KEYS, model::KEYS, prune::KEYS, augment::KEYS];
         let settings = settings.with_keys(keys, &[]).expect("known keys");
         let data = DataPlan::read(&settings).expect("valid");
         let plan = ImagePlan {
@@ -209,6 +210,7 @@ mod tests {
             loss: ClassLoss::default(),
             label_smoothing: 0.0,
             distillation: None,
+            pruning: None,
             data,
         };
         let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;

@@ -8,14 +8,10 @@ use std::rc::Rc;
 use burn::tensor::activation::{log_softmax, softmax};
 use burn::tensor::{Device, Tensor};
 
-use toml::Value;
-
 use super::data_plan::DataPlan;
-use super::{ImageClassification, data};
-use crate::config::{ConfigError, Key, Keys, Plan, Settings};
+use super::other_run::OtherRun;
+use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::folder::RunFolder;
-use crate::task::{TASKS, TaskKind as _};
 
 const TEACHER: Key<PathBuf> = Key::new(
     "train.teacher",
@@ -82,57 +78,15 @@ impl Distillation {
         }))
     }
 
-    fn opened(&self) -> Result<(RunFolder, Plan), RunError> {
-        let folder = RunFolder::open(&self.run)?;
-        let plan = folder.plan(TASKS)?;
-        Ok((folder, plan))
-    }
-
     /// Checks that the teacher knows these classes, and sees images as the student does.
     pub(super) fn check(&self, own: &DataPlan, classes: &[String]) -> Result<(), RunError> {
-        let (folder, plan) = self.opened()?;
-        let refuse = |what: String, expected: String| RunError::Unusable {
-            reason: format!(
-                "`train.teacher` is `{}`, {what}; it must be {expected}",
-                self.run.display()
-            ),
-        };
-        if plan.kind().name() != ImageClassification.name() {
-            let what = format!("a run of `{}`", plan.kind().name());
-            return Err(refuse(what, format!("one of `{}`", ImageClassification.name())));
-        }
-        let theirs = data::classes_of(&folder)?;
-        if theirs != classes {
-            let what = match theirs.iter().zip(classes).find(|(theirs, own)| theirs != own) {
-                Some((theirs_name, own)) if theirs.len() == classes.len() => {
-                    format!("a run whose class `{theirs_name}` is `{own}` here")
-                }
-                _ => format!("a run of {} classes", theirs.len()),
-            };
-            return Err(refuse(what, format!("one of the same {} classes", classes.len())));
-        }
-        let (height, width) = own.size();
-        let seen = [
-            ("height", Value::from(height as i64)),
-            ("width", Value::from(width as i64)),
-            ("mean", Value::from(own.mean.to_vec())),
-            ("std", Value::from(own.std.to_vec())),
-        ];
-        for (key, own) in seen {
-            let theirs = plan.table().get("data").and_then(|data| data.get(key));
-            if theirs != Some(&own) {
-                let theirs = theirs.map_or_else(|| "not given".to_owned(), Value::to_string);
-                let what = format!("a run whose `data.{key}` is {theirs}");
-                return Err(refuse(what, format!("one whose `data.{key}` is {own}, as here")));
-            }
-        }
-        Ok(())
+        OtherRun::open(&TEACHER, &self.run)?.check(own, classes)
     }
 
     /// Loads the teacher on a device without autodiff.
     pub(super) fn load(&self, device: &Device) -> Result<(), RunError> {
         if self.logits.get().is_none() {
-            let (folder, plan) = self.opened()?;
+            let OtherRun { folder, plan, .. } = OtherRun::open(&TEACHER, &self.run)?;
             let logits = plan.task.teacher(&plan, &folder, device)?;
             // Nothing else sets it in between.
             let _ = self.logits.set(logits);

@@ -12,8 +12,10 @@ mod loss;
 mod mobile_model;
 mod model;
 mod network;
+mod other_run;
 mod pictures;
 mod predict;
+mod prune;
 mod quantizable;
 mod sources;
 mod workload;
@@ -33,6 +35,7 @@ use self::distill::{Distillation, Logits};
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::predict::ImageClassifier;
+use self::prune::Pruning;
 use self::sources::find_sources;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
@@ -74,7 +77,7 @@ impl TaskKind for ImageClassification {
 
     fn keys(&self) -> &'static [Keys] {
         const LOSSES: Keys = &[&LOSS, &LABEL_SMOOTHING, &QUANTIZATION];
-        &[data_plan::KEYS, model::KEYS, augment::KEYS, LOSSES, distill::KEYS]
+        &[data_plan::KEYS, model::KEYS, prune::KEYS, augment::KEYS, LOSSES, distill::KEYS]
     }
 
     fn defaults(&self) -> &'static [TaskDefault] {
@@ -113,8 +116,11 @@ impl TaskKind for ImageClassification {
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
+        let model = ModelPlan::read(settings, &data, settings.option(&QUANTIZATION)?)?;
+        let is_prunable = model.is_prunable();
         let plan = ImagePlan {
-            model: ModelPlan::read(settings, &data, settings.option(&QUANTIZATION)?)?,
+            model,
+            pruning: if is_prunable { Pruning::read(settings)? } else { None },
             augment: AugmentPlan::read(settings, data.size())?,
             loss: settings.value(&LOSS)?,
             label_smoothing: settings.value(&LABEL_SMOOTHING)?,
@@ -143,6 +149,7 @@ struct ImagePlan {
     loss: ClassLoss,
     label_smoothing: f32,
     distillation: Option<Distillation>,
+    pruning: Option<Pruning>,
 }
 
 impl ImagePlan {
@@ -167,9 +174,14 @@ impl TaskPlan for ImagePlan {
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
+        let is_new = opening.run.is_none();
         let data = ImageData::open(&self.data, plan.seed, opening)?;
-        if let Some(distillation) = &self.distillation {
+        // A run that was trained needs the other runs no more.
+        if let (Some(distillation), true) = (&self.distillation, is_new) {
             distillation.check(&self.data, data.classes())?;
+        }
+        if let (Some(pruning), true) = (&self.pruning, is_new) {
+            pruning.check(plan, &self.data, data.classes())?;
         }
         let classes = data.classes().len();
         Ok(self.model.network(classes).with_data(self.clone(), data))

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
     BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, NetworkConfigError,
@@ -17,7 +16,8 @@ use updraft_models::{
 use super::classifier::{Classifier, no_place_for_outliers};
 use super::data_plan::DataPlan;
 use super::mobile_model;
-use super::network::Network;
+use super::network::{Network, Uninitialized};
+use super::prune;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::pretrained::NO_INT8;
@@ -194,19 +194,22 @@ impl ModelPlan {
                 SeparableConfig::new(CLASSES, settings.value(&CHANNELS)?)
                     .with_stem_stride(settings.value(&STEM_STRIDE)?)
                     .with_dropout(settings.value(&DROPOUT)?)
-                    .with_quantization(quantization),
+                    .with_quantization(quantization)
+                    .with_prune_ratio(settings.value(&prune::RATIO)?),
             ),
             ModelKind::MobileNet => {
                 let config = mobile_model::mobile_net(settings, CLASSES)?
                     .with_stem_stride(settings.value(&STEM_STRIDE)?)
                     .with_dropout(settings.value(&DROPOUT)?);
-                Self::MobileNet(config.with_quantization(quantization))
+                let ratio = settings.value(&prune::RATIO)?;
+                Self::MobileNet(config.with_quantization(quantization).with_prune_ratio(ratio))
             }
             ModelKind::EfficientNet => {
                 let config = mobile_model::efficient_net(settings, CLASSES)?
                     .with_stem_stride(settings.value(&STEM_STRIDE)?)
                     .with_dropout(settings.value(&DROPOUT)?);
-                Self::EfficientNet(config.with_quantization(quantization))
+                let ratio = settings.value(&prune::RATIO)?;
+                Self::EfficientNet(config.with_quantization(quantization).with_prune_ratio(ratio))
             }
             ModelKind::Whitened => Self::Whitened(
                 WhitenedConfig::new(CLASSES)
@@ -292,37 +295,43 @@ impl ModelPlan {
             Self::DualPathway(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::new(move |device| config.init(device)))
             }
             Self::SinglePathway(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::new(move |device| config.init(device)))
             }
             Self::Separable(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
+                    config.clone().with_prune_ratio(ratio).init(device)
+                }))
             }
             Self::MobileNet(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
+                    config.clone().with_prune_ratio(ratio).init(device)
+                }))
             }
             Self::EfficientNet(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
+                    config.clone().with_prune_ratio(ratio).init(device)
+                }))
             }
             Self::Whitened(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::new(move |device| config.init(device)))
             }
             Self::VisionTransformer(config, _) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(move |device: &Device| config.init(device))
+                Box::new(Uninitialized::new(move |device| config.init(device)))
             }
         }
     }
@@ -341,6 +350,11 @@ impl ModelPlan {
             Self::VisionTransformer(..) => Some(NO_INT8),
             _ => None,
         }
+    }
+
+    /// Whether channels can be left out of it.
+    pub(super) const fn is_prunable(&self) -> bool {
+        matches!(self, Self::Separable(_) | Self::MobileNet(_) | Self::EfficientNet(_))
     }
 
     /// Whether it has batch norms.
@@ -368,6 +382,7 @@ const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
         SeparableConfigError::Channels { .. } => "model.channels",
         SeparableConfigError::StemStride { .. } => "model.stem_stride",
         SeparableConfigError::Dropout { .. } => "model.dropout",
+        SeparableConfigError::PruneRatio { .. } => "model.prune_ratio",
         _ => "model",
     }
 }

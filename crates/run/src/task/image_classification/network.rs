@@ -1,5 +1,7 @@
 //! A network of any kind, before its parameters are initialized.
 
+use std::fmt;
+
 use burn::tensor::{Device, Tensor};
 
 use super::ImagePlan;
@@ -7,6 +9,7 @@ use super::classifier::Classifier;
 use super::data::ImageData;
 use super::distill::Logits;
 use super::predict::{ImageClassifier, InPrecision};
+use super::prune::InitPruned;
 use super::workload::Classification;
 use crate::config::Plan;
 use crate::error::RunError;
@@ -14,7 +17,7 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::LoadedModel;
 
-/// Operations on a network; implemented for every function that initializes a [`Classifier`].
+/// Operations on a network.
 pub(super) trait Network {
     /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload>;
@@ -36,18 +39,44 @@ pub(super) trait Network {
     ) -> Result<Box<dyn LoadedModel>, RunError>;
 }
 
-impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
+/// Initializes a [`Classifier`].
+pub(super) struct Uninitialized<N> {
+    init: Box<dyn Fn(&Device) -> N>,
+    pruned: Option<InitPruned<N>>,
+}
+
+impl<N> Uninitialized<N> {
+    pub(super) fn new(init: impl Fn(&Device) -> N + 'static) -> Self {
+        Self { init: Box::new(init), pruned: None }
+    }
+
+    /// A network that can be pruned: `init` takes the fraction of channels that are left out, and
+    /// `ratio` is that of this network.
+    pub(super) fn prunable(ratio: f64, init: impl Fn(&Device, f64) -> N + Clone + 'static) -> Self {
+        let own = init.clone();
+        Self { init: Box::new(move |device| own(device, ratio)), pruned: Some(Box::new(init)) }
+    }
+}
+
+impl<N> fmt::Debug for Uninitialized<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uninitialized").finish_non_exhaustive()
+    }
+}
+
+impl<N: Classifier> Network for Uninitialized<N> {
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload> {
         let task = plan.classify();
-        Box::new(Classification { plan, data, task, init: self })
+        let Self { init, pruned } = *self;
+        Box::new(Classification { plan, data, task, init, pruned })
     }
 
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel> {
-        Box::new(OnExamples { task: own.classify(), init: *self })
+        Box::new(OnExamples { task: own.classify(), init: self.init })
     }
 
     fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError> {
-        let network = load(self(device), plan, folder)?;
+        let network = load((self.init)(device), plan, folder)?;
         let dtype = plan.precision.compute;
         Ok(Box::new(move |images: Tensor<4>| network.classify(images.cast(dtype))))
     }
@@ -60,7 +89,7 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
         device: &Device,
         classes: Vec<String>,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
-        let network = load(self(device), plan, folder)?;
+        let network = load((self.init)(device), plan, folder)?;
         let network = InPrecision { network, policy: plan.precision };
         Ok(Box::new(ImageClassifier::new(network, &own.data, classes, device.clone())))
     }

@@ -11,6 +11,7 @@ use super::classifier::Classifier;
 use super::classify::{ClassBatch, Classify, PlacedImages};
 use super::data::{CLASSES, ImageData, check_classes, loaders, plain_loader};
 use super::pictures::pictures;
+use super::prune::InitPruned;
 use super::quantizable::QuantizableClassifier;
 use crate::config::Plan;
 use crate::error::RunError;
@@ -31,6 +32,8 @@ pub(super) struct Classification<N> {
     pub(super) task: Classify,
     /// Draws fresh parameters.
     pub(super) init: Box<dyn Fn(&Device) -> N>,
+    /// The same with other widths, for a network that can be pruned.
+    pub(super) pruned: Option<InitPruned<N>>,
 }
 
 impl<N: Classifier> Workload for Classification<N> {
@@ -48,6 +51,9 @@ impl<N: Classifier> Workload for Classification<N> {
     fn prepare(&self, plan: &Plan, mut model: N) -> Result<N, RunError> {
         if let Some(encoder) = self.plan.model.encoder() {
             model = model.with_encoder_of(&checkpoint_of(encoder)?)?;
+        }
+        if let (Some(pruning), Some(init)) = (&self.plan.pruning, &self.pruned) {
+            model = model.pruned_from(&pruning.load(init)?)?;
         }
         let images = N::FITTED_IMAGES.min(self.data.train.len());
         if images == 0 {

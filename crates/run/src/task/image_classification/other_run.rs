@@ -1,0 +1,76 @@
+//! A run of the same classes and images that a configuration names.
+
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use super::data_plan::DataPlan;
+use super::{ImageClassification, data};
+use crate::config::{AnyKey as _, Key, Plan};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{TASKS, TaskKind as _};
+
+/// An opened run, and the key that names it.
+pub(super) struct OtherRun {
+    key: &'static str,
+    path: PathBuf,
+    pub(super) folder: RunFolder,
+    pub(super) plan: Plan,
+}
+
+impl OtherRun {
+    pub(super) fn open(key: &Key<PathBuf>, path: &Path) -> Result<Self, RunError> {
+        let folder = RunFolder::open(path)?;
+        let plan = folder.plan(TASKS)?;
+        Ok(Self { key: key.name(), path: path.to_owned(), folder, plan })
+    }
+
+    /// The error of a run that is something else than the key needs.
+    pub(super) fn refuse(&self, what: &str, expected: &str) -> RunError {
+        let (key, path) = (self.key, self.path.display());
+        RunError::Unusable { reason: format!("`{key}` is `{path}`, {what}; it must be {expected}") }
+    }
+
+    /// A value of the run's plan.
+    pub(super) fn value(&self, section: &str, key: &str) -> Option<&Value> {
+        self.plan.table().get(section).and_then(|section| section.get(key))
+    }
+
+    /// Checks that the run's network knows these classes, and sees images as here.
+    pub(super) fn check(&self, own: &DataPlan, classes: &[String]) -> Result<(), RunError> {
+        let task = self.plan.kind().name();
+        if task != ImageClassification.name() {
+            let expected = format!("one of `{}`", ImageClassification.name());
+            return Err(self.refuse(&format!("a run of `{task}`"), &expected));
+        }
+        let theirs = data::classes_of(&self.folder)?;
+        if theirs != classes {
+            let what = match theirs.iter().zip(classes).find(|(theirs, own)| theirs != own) {
+                Some((theirs_name, own)) if theirs.len() == classes.len() => {
+                    format!("a run whose class `{theirs_name}` is `{own}` here")
+                }
+                _ => format!("a run of {} classes", theirs.len()),
+            };
+            return Err(self.refuse(&what, &format!("one of the same {} classes", classes.len())));
+        }
+        let (height, width) = own.size();
+        let seen = [
+            ("height", Value::from(height as i64)),
+            ("width", Value::from(width as i64)),
+            ("mean", Value::from(own.mean.to_vec())),
+            ("std", Value::from(own.std.to_vec())),
+        ];
+        for (key, own) in seen {
+            let theirs = self.value("data", key);
+            if theirs != Some(&own) {
+                let theirs = theirs.map_or_else(|| "not given".to_owned(), Value::to_string);
+                let what = format!("a run whose `data.{key}` is {theirs}");
+                return Err(
+                    self.refuse(&what, &format!("one whose `data.{key}` is {own}, as here"))
+                );
+            }
+        }
+        Ok(())
+    }
+}
