@@ -1,47 +1,37 @@
 //! Rounding with compensation: the error of each weight is distributed over those that follow.
 
 use super::Problem;
+use super::moments::Moments;
 use crate::weights::Grid;
-
-/// The most numbers that an output of the layer reads: the time grows with their third power.
-const MOST: usize = 2048;
 
 /// The share of the mean second moment that is added to each, so that inputs that are always zero
 /// or depend on each other have an inverse.
 const DAMPING: f64 = 0.01;
 
-/// Windows that the second moments are of, at most: at least this many and four for each number.
-const WINDOWS: usize = 4096;
-
-/// The levels of all weights; none if the layer is too large.
-pub(super) fn round(problem: &Problem<'_>) -> Option<Vec<i32>> {
-    let Problem { geometry, grid, weights, .. } = problem;
+/// The levels of all weights.
+pub(super) fn round(problem: &Problem<'_>, moments: &Moments) -> Vec<i32> {
+    let Problem { grid, weights, .. } = problem;
     let size = grid.each;
-    if size > MOST {
-        return None;
-    }
-    let groups = geometry.shape().groups;
-    let channels = weights.len() / size;
     let mut levels = vec![0; weights.len()];
-    for group in 0..groups {
-        let moments = moments(problem, group, size);
+    for (channels, moments) in moments.of_groups(weights.len() / size) {
+        let trace: f64 = (0..size).map(|at| moments[at * size + at]).sum();
+        let damping = (DAMPING * trace / size as f64).max(f64::MIN_POSITIVE);
         // The inputs of the greatest moments first, whose errors cost most.
         let mut order: Vec<usize> = (0..size).collect();
         order.sort_by(|&a, &b| moments[b * size + b].total_cmp(&moments[a * size + a]));
         let at = |index: usize| (order[index / size], order[index % size]);
         let sorted = (0..size * size).map(|index| {
             let (row, column) = at(index);
-            moments[row * size + column]
+            moments[row * size + column] + if row == column { damping } else { 0.0 }
         });
         let root = root_of_inverse(sorted.collect(), size);
-        let of_group = channels / groups;
-        for channel in group * of_group..(group + 1) * of_group {
+        for channel in channels {
             let weights = &weights[channel * size..][..size];
             let levels = &mut levels[channel * size..][..size];
             round_channel(grid, channel, &order, &root, weights, levels);
         }
     }
-    Some(levels)
+    levels
 }
 
 /// Rounds the weights of a channel in an order.
@@ -64,55 +54,6 @@ fn round_channel(
             *left -= error * factor;
         }
     }
-}
-
-/// The second moments `[size][size]` of what an output of a group reads.
-fn moments(problem: &Problem<'_>, group: usize, size: usize) -> Vec<f64> {
-    let Problem { geometry, x, samples, .. } = problem;
-    let shape = geometry.shape();
-    let [rows, columns] = geometry.output();
-    let [height, width] = shape.input;
-    let channels = shape.channels[0] / shape.groups;
-    let windows = samples * rows * columns;
-    let most = WINDOWS.max(4 * size);
-    let mut sums = vec![0.0; size * size];
-    let mut window = vec![0.0_f64; size];
-    let taken = windows.min(most);
-    for index in 0..taken {
-        // Evenly spread over all samples and pixels.
-        let at = index * windows / taken;
-        let (sample, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
-        let image = &x[sample * shape.channels[0] * height * width..];
-        for (entry, value) in window.iter_mut().enumerate() {
-            let [kernel_rows, kernel_columns] = shape.kernel;
-            let channel = group * channels + entry / (kernel_rows * kernel_columns);
-            let kernel = [entry / kernel_columns % kernel_rows, entry % kernel_columns];
-            let place = |axis: usize, output: usize| {
-                (output * shape.stride[axis] + kernel[axis] * shape.dilation[axis])
-                    .checked_sub(shape.padding[axis])
-                    .filter(|&at| at < shape.input[axis])
-            };
-            *value = match (place(0, row), place(1, column)) {
-                (Some(y), Some(x)) => image[(channel * height + y) * width + x].into(),
-                _ => 0.0,
-            };
-        }
-        for (row, &value) in window.iter().enumerate() {
-            if value != 0.0 {
-                let sums = &mut sums[row * size..][..=row];
-                sums.iter_mut().zip(&window).for_each(|(sum, other)| *sum += value * other);
-            }
-        }
-    }
-    let trace: f64 = (0..size).map(|at| sums[at * size + at]).sum();
-    let damping = (DAMPING * trace / size as f64).max(f64::MIN_POSITIVE);
-    for row in 0..size {
-        sums[row * size + row] += damping;
-        for column in 0..row {
-            sums[column * size + row] = sums[row * size + column];
-        }
-    }
-    sums
 }
 
 /// The upper triangular `u` with `uᵀ·u = m⁻¹` of a symmetric positive definite `m`.
@@ -192,7 +133,7 @@ mod tests {
         let geometry = geometry.expect("valid");
         let x = [0.1, 1.0, 1.0, 1.0, 0.3, 0.5, 0.5, 0.5];
         let problem = Problem { geometry, grid: &grid, weights: &weights, x: &x, samples: 2 };
-        let levels = round(&problem).expect("small");
+        let levels = round(&problem, &Moments::of(&problem).expect("small"));
         // 3·0.34 is 1.02: nearest codes give 0.9, one of them up gives 1.0.
         assert_eq!(grid.nearest(&weights), [7, 3, 3, 3]);
         assert_eq!(levels[1..].iter().sum::<i32>(), 10, "{levels:?}");

@@ -2,11 +2,15 @@
 
 mod adaround;
 mod gptq;
+mod moments;
+mod refine;
 
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::ConvGeometry;
 use updraft_simd::Isa;
 
+use self::moments::Moments;
+use self::refine::{Choice, refine};
 use super::fuse::{Step, Steps};
 use super::layer::Chosen;
 use super::observation::Observation;
@@ -32,13 +36,15 @@ pub enum Rounding {
     #[default]
     Nearest,
     /// Weight by weight: the error of each is compensated by those that follow, by the second
-    /// moments of the layer's inputs. For layers whose outputs read at most 2048 numbers; others
-    /// are rounded to the nearest code.
+    /// moments of the layer's inputs; then, weight by weight, to the code of the least error while
+    /// the others stay, until none changes. For layers whose outputs read at most 2048 numbers;
+    /// others are rounded to the nearest code.
     ///
     /// # Source
-    /// Frantar et al. 2023, arXiv:2210.17323.
+    /// Frantar et al. 2023, arXiv:2210.17323; the second part Behdin et al. 2023, arXiv:2309.01885.
     Gptq,
-    /// Up or down, by gradient descent on the error of the layer's results.
+    /// Up or down, by gradient descent on the error of the layer's results; then as the second part
+    /// of [`Gptq`](Self::Gptq) between these two codes.
     ///
     /// # Source
     /// Nagel et al. 2020, arXiv:2004.10568.
@@ -228,8 +234,19 @@ impl Tensors {
         let problem = Problem { geometry, grid, weights, x: &x[..samples * len], samples };
         let found = match rounding {
             Rounding::Nearest => None,
-            Rounding::Gptq => gptq::round(&problem),
-            Rounding::AdaRound => Some(adaround::round(&problem)),
+            Rounding::Gptq => {
+                let moments = Moments::of(&problem);
+                moments.map(|moments| {
+                    refine(&problem, &moments, gptq::round(&problem, &moments), Choice::Any)
+                })
+            }
+            Rounding::AdaRound => {
+                let levels = adaround::round(&problem);
+                Some(match Moments::of(&problem) {
+                    Some(moments) => refine(&problem, &moments, levels, Choice::Around),
+                    None => levels,
+                })
+            }
         };
         let right = self.compute(step, &step.work.parameters, Kind::Given);
         let cut = samples * (right.len() / self.samples);
