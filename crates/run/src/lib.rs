@@ -31,9 +31,10 @@ pub use experiment::Experiment;
 
 // Configurations and plans.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, KeepPlan, Key,
-    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, RecomputePlan, ResidentPlan,
-    Settings, TaskDefault, TrainPlan, TunePlan, UnusedKey, WorkersPlan, key_table, origins,
+    AnyKey, AutoBatchPlan, BatchesPlan, CalibrationMethod, ConfigError, Edit, Edited, InnerKey,
+    KeepPlan, Key, KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, QuantizePlan,
+    RecomputePlan, ResidentPlan, RoundingMethod, Settings, TaskDefault, TrainPlan, TunePlan,
+    UnusedKey, WorkersPlan, key_table, origins,
 };
 
 // Tasks.

@@ -12,7 +12,7 @@ use super::{OpenedRun, device_of, eval, files_to_predict, next_predict, refused_
 use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::progress::Display;
-use crate::quantization::{QuantizeSettings, Quantizing, steps};
+use crate::quantization::{QuantizeFlags, Quantizing, steps};
 use crate::steps::{Steps, label};
 
 /// The file that `pipeline` writes in addition to those of its steps.
@@ -27,34 +27,35 @@ pub(crate) struct PipelineArgs {
     #[command(flatten)]
     train: TrainArgs,
     #[command(flatten)]
-    settings: QuantizeSettings,
+    flags: QuantizeFlags,
     #[command(flatten)]
     json: JsonArgs,
 }
 
 impl PipelineArgs {
     /// The steps in their order.
-    fn steps(&self) -> Vec<&'static str> {
+    fn steps(&self, plan: &Plan) -> Vec<&'static str> {
         let mut all = vec!["train", "reload and test"];
-        all.extend(steps(&self.settings));
+        all.extend(steps(&self.flags.over(&plan.quantize)));
         all.push("report");
         all
     }
 
     /// Returns an error for a plan whose models cannot be quantized; it names this command.
     fn check(&self, plan: &Plan) -> Result<(), RunError> {
-        self.settings.check(plan).map_err(refused_as("pipeline"))
+        self.flags.check(plan).map_err(refused_as("pipeline"))
     }
 }
 
 /// Prints the steps and the plan.
 pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
-    let all = args.steps();
-    let numbered = all.iter().enumerate();
-    // Comments, so that the output is still a valid plan.
-    let steps: Vec<String> =
-        numbered.map(|(at, step)| format!("# {}", label(at + 1, all.len(), step))).collect();
-    train::dry_run_for(registry, &args.train, &steps, &|plan| args.check(plan))
+    let steps = |plan: &Plan| {
+        let all = args.steps(plan);
+        let numbered = all.iter().enumerate();
+        // Comments, so that the output is still a valid plan.
+        numbered.map(|(at, step)| format!("# {}", label(at + 1, all.len(), step))).collect()
+    };
+    train::dry_run_for(registry, &args.train, steps, &|plan| args.check(plan))
 }
 
 /// Runs all steps and prints the table of `quantize`, then the path of the run.
@@ -62,7 +63,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     // Before the training, not after it.
     let plan = args.train.checked_plan(registry, &|plan| args.check(plan))?;
     let mut display = Display::new();
-    let mut taken = Steps::new(args.steps().len());
+    let mut taken = Steps::new(args.steps(&plan).len());
     let trained = taken.take("train", |label| {
         display.line(label);
         train::train(&args.train, plan, log, &mut display)
@@ -91,7 +92,8 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     let folder = &run.folder;
     let checkpoint = checkpoint_step(&folder.served_checkpoint(&run.plan)?);
     let work = Quantizing { folder, checkpoint, model, device_name: &device_name };
-    let table = work.run(&args.settings, &mut taken, &mut display)?;
+    let settings = args.flags.over(&run.plan.quantize);
+    let table = work.run(&settings, &mut taken, &mut display)?;
     taken.take("report", |label| {
         display.line(label);
         report::write_page(folder)

@@ -9,7 +9,7 @@ use updraft_trainer::checkpoint_step;
 
 use super::{OpenedRun, files_to_predict, next_predict};
 use crate::progress::Display;
-use crate::quantization::{QuantizeSettings, Quantizing, steps};
+use crate::quantization::{QuantizeFlags, Quantizing, steps};
 use crate::steps::Steps;
 
 /// Quantizes a trained model to int8 and reports the cost in accuracy, size and latency.
@@ -21,7 +21,7 @@ pub(crate) struct QuantizeArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    settings: QuantizeSettings,
+    flags: QuantizeFlags,
     /// The device that burn's f32 runs on: auto, flex, cuda:0, ...
     #[arg(long, default_value = "auto")]
     device: String,
@@ -29,19 +29,20 @@ pub(crate) struct QuantizeArgs {
 
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
-    let check = |plan: &Plan| args.settings.check(plan);
+    let check = |plan: &Plan| args.flags.check(plan);
     let plan = OpenedRun::dry_run(registry, (&args.run, None), &args.device, &check)?;
     Ok(plan.task.find_data(args.data.as_deref())?)
 }
 
 /// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.
 pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
-    let check = |plan: &Plan| args.settings.check(plan);
+    let check = |plan: &Plan| args.flags.check(plan);
     let run = OpenedRun::open(registry, &args.run, &args.device, &check)?;
     // The written files belong to the checkpoint that is read.
     let _held = run.folder.lock()?;
     let mut display = Display::new();
-    let mut taken = Steps::new(1 + steps(&args.settings).len());
+    let settings = args.flags.over(&run.plan.quantize);
+    let mut taken = Steps::new(1 + steps(&settings).len());
     let model = taken.take("open the data", |label| {
         display.line(label);
         let workload = run.workload(args.data.as_deref(), &mut display)?;
@@ -50,7 +51,7 @@ pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let checkpoint = checkpoint_step(&run.folder.served_checkpoint(&run.plan)?);
     let (folder, device_name) = (&run.folder, &args.device[..]);
     let work = Quantizing { folder, checkpoint, model, device_name };
-    crate::print(&work.run(&args.settings, &mut taken, &mut display)?)?;
+    crate::print(&work.run(&settings, &mut taken, &mut display)?)?;
     next_predict(&args.run, files_to_predict(&run.plan), " --int8");
     Ok(())
 }

@@ -117,18 +117,18 @@ impl TrainArgs {
 
 /// Prints the plan.
 pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
-    dry_run_for(registry, &args.train, &[], &|_| Ok(()))
+    dry_run_for(registry, &args.train, |_| Vec::new(), &|_| Ok(()))
 }
 
 /// Prints a plan that passes a check, after the lines before it.
 pub(crate) fn dry_run_for(
     registry: Registry,
     args: &TrainArgs,
-    before: &[String],
+    before: impl FnOnce(&Plan) -> Vec<String>,
     check: Check<'_>,
 ) -> Result<()> {
     let plan = args.checked_plan(registry, check)?;
-    before.iter().try_for_each(|line| crate::print(line))?;
+    before(&plan).iter().try_for_each(|line| crate::print(line))?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.config.data.as_deref())?)
 }

@@ -8,5 +8,5 @@ mod settings;
 mod table;
 mod work;
 
-pub(crate) use settings::QuantizeSettings;
+pub(crate) use settings::QuantizeFlags;
 pub(crate) use work::{Quantizing, steps};

@@ -1,79 +1,146 @@
 //! The arguments of a quantization.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use serde::de::DeserializeOwned;
 use updraft_quant::{Calibration, Quantization, Rounding, WeightFormat};
-use updraft_run::{Plan, RunError};
+use updraft_run::{CalibrationMethod, Plan, QuantizePlan, RoundingMethod, RunError};
 
-/// The settings of a quantization.
+/// The flags of a quantization, which take precedence over the keys of `quantize` in the plan.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct QuantizeSettings {
-    /// Number of training samples for calibration
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) calibration: u32,
-    /// The calibration method
-    #[arg(long, default_value = "mse")]
-    pub(super) method: Method,
+pub(crate) struct QuantizeFlags {
+    /// Number of training samples for calibration [default: 512]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    calibration: Option<u32>,
+    /// The calibration method: minmax, percentile (99.99 % of all numbers), entropy, or mse, the
+    /// least squared error [default: mse]
+    #[arg(long, value_parser = named::<CalibrationMethod>)]
+    method: Option<CalibrationMethod>,
     /// Also test the other calibration methods, and compare all
     #[arg(long)]
-    pub(super) every_method: bool,
+    every_method: bool,
     /// A layer to keep in f32, by its name in quant.json (repeatable)
     #[arg(long = "keep", value_name = "LAYER")]
-    pub(super) keep: Vec<String>,
+    keep: Vec<String>,
     /// Also quantize the layers after global pooling, which otherwise stay in f32
     #[arg(long)]
-    pub(super) all_int8: bool,
+    all_int8: bool,
     /// Round both operands of a residual sum to int8, which is faster in other runtimes with
     /// `model.onnx`, but less accurate
     #[arg(long)]
-    pub(super) separate_sums: bool,
+    separate_sums: bool,
     /// First add outlier channels: scale one channel of each block by this factor; the outputs do
     /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
-    pub(super) outliers: Option<f32>,
-    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8
-    #[arg(long, value_name = "N", default_value = "8", value_parser = bits)]
+    outliers: Option<f32>,
+    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8 [default: 8]
+    #[arg(long, value_name = "N", value_parser = bits)]
     #[arg(conflicts_with_all = ["budget", "max_drop"])]
-    pub(super) bits: WeightFormat,
+    bits: Option<WeightFormat>,
     /// Give weights of fewer than 8 bits a zero point
     #[arg(long)]
-    pub(super) asymmetric: bool,
+    asymmetric: bool,
     /// Give each N consecutive weights of fewer than 8 bits a scale of their own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) group: Option<u32>,
+    group: Option<u32>,
     /// The bits of one layer's weights, by its name in quant.json (repeatable)
     #[arg(long = "layer", value_name = "LAYER=N", value_parser = layer)]
     #[arg(conflicts_with_all = ["budget", "max_drop"])]
-    pub(super) layers: Vec<(String, WeightFormat)>,
-    /// How weights are rounded
-    #[arg(long, default_value = "nearest")]
-    pub(super) rounding: Rounded,
+    layers: Vec<(String, WeightFormat)>,
+    /// How weights are rounded: nearest; gptq, with the error of each weight compensated by those
+    /// that follow; or adaround, up or down by gradient descent on the error of the layer's
+    /// results [default: nearest]
+    #[arg(long, value_parser = named::<RoundingMethod>)]
+    rounding: Option<RoundingMethod>,
     /// Correct the mean of each channel's results by its bias
     #[arg(long)]
-    pub(super) bias_correction: bool,
+    bias_correction: bool,
     /// First make the ranges of each layer's channels alike, which changes no output in f32
     #[arg(long)]
-    pub(super) equalize: bool,
+    equalize: bool,
     /// Quantize each layer alone with 8, 4, 3 and 2 bits and print how much the outputs change
     #[arg(long)]
-    pub(super) sensitivity: bool,
+    sensitivity: bool,
     /// Choose bits and layers in f32 so that parameters have at most this fraction of the bytes of
     /// f32, with the least noise
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true)]
-    pub(super) budget: Option<f64>,
+    budget: Option<f64>,
     /// Choose bits and layers in f32 so that the score on the calibration samples falls by at most
     /// so many points, with the fewest bytes
     #[arg(long, value_name = "POINTS", value_parser = points, allow_hyphen_values = true)]
     #[arg(conflicts_with = "budget")]
-    pub(super) max_drop: Option<f64>,
+    max_drop: Option<f64>,
 }
 
-impl QuantizeSettings {
-    /// Returns an error for a plan whose models cannot be quantized with these settings.
+impl QuantizeFlags {
+    /// Returns an error for a plan whose models cannot be quantized with these flags.
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), RunError> {
         let quantizer = plan.quantizer()?;
         self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())
     }
 
+    /// The settings by the flags, and by the plan where no flag is given.
+    pub(crate) fn over(&self, plan: &QuantizePlan) -> QuantizeSettings {
+        let set = |flag: bool, key: Option<bool>| flag || key.unwrap_or(false);
+        let of_bits = |bits| WeightFormat::try_new(bits).expect("the keys allow no others");
+        // Flags that choose bits replace all keys that do.
+        let are_bits_given = self.bits.is_some() || !self.layers.is_empty();
+        let is_choice_given = self.budget.is_some() || self.max_drop.is_some();
+        let is_free = !are_bits_given && !is_choice_given;
+        QuantizeSettings {
+            calibration: self.calibration.or(plan.calibration).unwrap_or(512),
+            method: self.method.or(plan.method).unwrap_or(CalibrationMethod::Mse),
+            every_method: self.every_method,
+            keep: match &self.keep[..] {
+                [] => plan.keep.clone().unwrap_or_default(),
+                given => given.to_vec(),
+            },
+            all_int8: set(self.all_int8, plan.all_int8),
+            separate_sums: set(self.separate_sums, plan.separate_sums),
+            outliers: self.outliers,
+            bits: self
+                .bits
+                .or_else(|| plan.bits.filter(|_| !is_choice_given).map(of_bits))
+                .unwrap_or_else(|| of_bits(8)),
+            asymmetric: set(self.asymmetric, plan.asymmetric),
+            group: self.group.or(plan.group),
+            layers: self.layers.clone(),
+            rounding: match self.rounding.or(plan.rounding) {
+                None | Some(RoundingMethod::Nearest) => Rounding::Nearest,
+                Some(RoundingMethod::Gptq) => Rounding::Gptq,
+                Some(RoundingMethod::Adaround) => Rounding::AdaRound,
+            },
+            bias_correction: set(self.bias_correction, plan.bias_correction),
+            equalize: set(self.equalize, plan.equalize),
+            sensitivity: self.sensitivity,
+            budget: self.budget.or_else(|| plan.budget.filter(|_| is_free)),
+            max_drop: self.max_drop.or_else(|| plan.max_drop.filter(|_| is_free)),
+        }
+    }
+}
+
+/// The settings of a quantization.
+#[derive(Debug, Clone)]
+pub(crate) struct QuantizeSettings {
+    pub(super) calibration: u32,
+    pub(super) method: CalibrationMethod,
+    pub(super) every_method: bool,
+    keep: Vec<String>,
+    all_int8: bool,
+    separate_sums: bool,
+    pub(super) outliers: Option<f32>,
+    bits: WeightFormat,
+    asymmetric: bool,
+    group: Option<u32>,
+    layers: Vec<(String, WeightFormat)>,
+    rounding: Rounding,
+    bias_correction: bool,
+    pub(super) equalize: bool,
+    sensitivity: bool,
+    pub(super) budget: Option<f64>,
+    pub(super) max_drop: Option<f64>,
+}
+
+impl QuantizeSettings {
     /// The format of weights of so many bits.
     fn format(&self, format: WeightFormat) -> WeightFormat {
         let is_low = format.bits() < 8;
@@ -105,11 +172,11 @@ impl QuantizeSettings {
     }
 
     /// The settings of a quantization by a method.
-    pub(super) fn quantization(&self, method: Method, set_hash: &str) -> Quantization {
-        let mut by = Quantization::new(method.into())
+    pub(super) fn quantization(&self, method: CalibrationMethod, set_hash: &str) -> Quantization {
+        let mut by = Quantization::new(observer(method))
             .keep(self.keep.iter().cloned())
             .weights(self.format(self.bits))
-            .rounding(self.rounding.into())
+            .rounding(self.rounding)
             .set_hash(set_hash);
         for (layer, format) in &self.layers {
             by = by.layer(layer, self.format(*format));
@@ -153,27 +220,6 @@ fn points(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How weights are rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Rounded {
-    /// To the nearest code
-    Nearest,
-    /// With the error of each weight compensated by those that follow
-    Gptq,
-    /// Up or down, by gradient descent on the error of the layer's results
-    Adaround,
-}
-
-impl From<Rounded> for Rounding {
-    fn from(rounded: Rounded) -> Self {
-        match rounded {
-            Rounded::Nearest => Self::Nearest,
-            Rounded::Gptq => Self::Gptq,
-            Rounded::Adaround => Self::AdaRound,
-        }
-    }
-}
-
 fn factor(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
@@ -181,34 +227,17 @@ fn factor(text: &str) -> Result<f32, String> {
     }
 }
 
-/// The calibration method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Method {
-    /// From the minimum to the maximum
-    Minmax,
-    /// 99.99 % of all numbers
-    Percentile,
-    /// The smallest loss of information (entropy)
-    Entropy,
-    /// The least squared error
-    Mse,
-}
-
-impl Method {
-    /// Its name on the command line.
-    pub(super) fn name(self) -> String {
-        let value = self.to_possible_value().expect("no method is hidden");
-        value.get_name().to_owned()
+const fn observer(method: CalibrationMethod) -> Calibration {
+    match method {
+        CalibrationMethod::Minmax => Calibration::MinMax,
+        CalibrationMethod::Percentile => Calibration::Percentile(0.9999),
+        CalibrationMethod::Entropy => Calibration::Entropy,
+        CalibrationMethod::Mse => Calibration::MeanSquaredError,
     }
 }
 
-impl From<Method> for Calibration {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::Minmax => Self::MinMax,
-            Method::Percentile => Self::Percentile(0.9999),
-            Method::Entropy => Self::Entropy,
-            Method::Mse => Self::MeanSquaredError,
-        }
-    }
+/// A value by its name in a configuration.
+fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let name = toml::Value::String(text.to_owned());
+    name.try_into::<T>().map_err(|error| error.message().to_owned())
 }

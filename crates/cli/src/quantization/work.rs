@@ -1,18 +1,17 @@
 //! The steps of a quantization: capture, calibrate, test, time, and write.
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::QuantizedModel;
 use updraft_quant::slices::Isa;
-use updraft_run::{Int8Network, Quantizable, RunFolder};
+use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunFolder};
 
 use super::batches::{Batches, STOPPED};
 use super::bits::Bits;
 use super::latency::latency;
 use super::methods::Compared;
-use super::settings::{Method, QuantizeSettings};
+use super::settings::QuantizeSettings;
 use super::table::table;
 use crate::Failed;
 use crate::progress::Display;
@@ -108,7 +107,7 @@ impl Quantizing<'_> {
         let isa = Isa::detect().dot();
         let bits = Bits { settings, graph: &graph, samples: &*chosen, each, isa };
         let chosen_bits = bits.choose(steps, display)?;
-        let quantized = |method: Method, label: &str, display: &mut Display| {
+        let quantized = |method: CalibrationMethod, label: &str, display: &mut Display| {
             let mut by = settings.quantization(method, &set_hash);
             if let Some(assignment) = &chosen_bits.assignment {
                 by = assignment.apply(by);
@@ -133,7 +132,7 @@ impl Quantizing<'_> {
         let mut methods = Vec::new();
         if settings.every_method {
             methods = steps.take("test the other methods", |label| {
-                let compared = |&method: &Method| {
+                let compared = |method: CalibrationMethod| {
                     if method == settings.method {
                         return Ok(Compared::from(&evaluation));
                     }
@@ -141,7 +140,7 @@ impl Quantizing<'_> {
                     let model = quantized(method, &format!("{label}: calibrate"), display)?;
                     Ok(Compared::from(&tested(&model, &label, display)?))
                 };
-                Method::value_variants().iter().map(compared).collect::<Result<Vec<_>>>()
+                CalibrationMethod::ALL.into_iter().map(compared).collect::<Result<Vec<_>>>()
             })?;
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -130,6 +130,42 @@ fn bits_are_chosen_for_a_budget_and_the_page_has_the_front() {
 }
 
 #[test]
+fn keys_of_the_plan_decide_where_no_flag_does() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let keys = ["quantize.bits=4", "quantize.rounding=gptq", "quantize.calibration=20"];
+    let sets = keys.map(|key| ["--set", key]).concat();
+    let trained = succeed(dir.path(), &tiny(&[&["--set", "model.channels=8"][..], &sets].concat()));
+    let folder = dir.path().join(trained.run_folder());
+    let name = folder.to_str().expect("a path in UTF-8");
+    let quantized = |flags: &[&str]| {
+        succeed(dir.path(), &[&["quantize", name][..], flags].concat());
+        let bytes = fs::read(folder.join("model.int8")).expect("a model");
+        let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");
+        let bits = model.plan().layers.iter().filter_map(|layer| Some(layer.weights?.bits())).min();
+        let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rounded = report["rounded_layers"].as_array().expect("a list").len();
+        (model.calibrated().samples, bits, rounded > 0)
+    };
+    assert_eq!(quantized(&[]), (20, Some(4), true));
+    let flags = ["--bits", "8", "--rounding", "nearest", "--calibration", "30"];
+    assert_eq!(quantized(&flags), (30, Some(8), false));
+
+    for (sets, expected) in [
+        (["quantize.bits=5", "seed=1"], "`quantize.bits` is 5; it must be 8, 4, 3, 2 or 1"),
+        (["quantize.bits=4", "quantize.budget=0.2"], "`quantize.bits` is 4; it must be left out"),
+        (["quantize.max_drop=1.0", "quantize.budget=0.2"], "left out with `quantize.budget`"),
+        (["quantize.rounding=up", "seed=1"], "quantize.rounding"),
+        (["task=masked-images", "quantize.bits=4"], "it must be left out: int8 has no attention"),
+    ] {
+        let said = run(dir.path(), &["train", "--set", sets[0], "--set", sets[1]]);
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        let text = said.stderr.replace("\n  ", " ");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn a_network_of_masks_is_quantized_with_its_transposed_convolutions() {
     let dir = tempfile::tempdir().expect("temporary folder");
     for upsampling in ["transposed", "linear"] {

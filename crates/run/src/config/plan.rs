@@ -16,6 +16,7 @@ use super::key::{Edit, Key, Keys};
 use super::key_path::put;
 use super::log::{self, LogPlan};
 use super::profile::UnusedKey;
+use super::quantize::{self, QuantizePlan};
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
 use super::tune;
@@ -51,7 +52,7 @@ const A_POLICY: &str =
 const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &PRECISION];
 
 /// The keys that every task has, in the order of the page.
-pub(crate) const COMMON: [Keys; 3] = [KEYS, train::KEYS, log::KEYS];
+pub(crate) const COMMON: [Keys; 4] = [KEYS, train::KEYS, log::KEYS, quantize::KEYS];
 
 /// Everything a run was configured to do; printed at its start and stored in its folder.
 pub struct Plan {
@@ -67,6 +68,8 @@ pub struct Plan {
     pub train: TrainPlan,
     /// The records in addition to the metrics.
     pub log: LogPlan,
+    /// How the trained network is quantized.
+    pub quantize: QuantizePlan,
     /// The task's part: data, model, augmentation and losses.
     pub task: Box<dyn TaskPlan>,
     kind: &'static dyn TaskKind,
@@ -200,8 +203,10 @@ impl Plan {
             let key = text.split(' ').next().unwrap_or_default();
             return Err(settings.refuse_given(key, &expected));
         }
+        let quantize = QuantizePlan::read(settings, task.quantizer().err())?;
         let resolved = settings.finish()?;
-        let plan = Self { name, seed, device, precision, train, log, task, kind, resolved };
+        let plan =
+            Self { name, seed, device, precision, train, log, quantize, task, kind, resolved };
         plan.run_settings(Path::new(""))
             .check_criterion(&plan.task.metrics(), true)
             .map_err(|error| settings.refuse_training(&error))?;
