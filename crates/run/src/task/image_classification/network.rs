@@ -48,8 +48,10 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
 
     fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError> {
         let network = load(self(device), plan, folder)?;
-        let dtype = plan.precision.compute;
-        Ok(Box::new(move |images: Tensor<4>| network.classify(images.cast(dtype))))
+        let policy = plan.precision;
+        Ok(Box::new(move |images: Tensor<4>| {
+            policy.scope(|| network.classify(images.cast(policy.compute)))
+        }))
     }
 
     fn serve(
