@@ -38,7 +38,8 @@ impl Utilization {
         // What is measured are burn's products, which the kernels of transformers do not use.
         let has_unit = Bf16Unit::detect().is_fast() && runs_kernels(device);
         if policy.products == Products::Bf16 && has_unit {
-            found.summary += "; linear layers of transformers multiply bf16 with AMX";
+            found.summary +=
+                "; linear layers of transformers and convolutions of images multiply bf16 with AMX";
         } else if policy.compute == FloatDType::BF16 && has_unit {
             found.summary += "; `bf16-products` multiplies with AMX and converts no tensors";
         }

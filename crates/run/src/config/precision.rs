@@ -32,8 +32,7 @@ pub(super) fn read(
         };
         return Ok((policy, Some(format!("precision {policy}: {reason}"))));
     }
-    let policy: Policy =
-        text.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
+    let policy: Policy = text.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
     if [policy.param, policy.compute, policy.output].contains(&FloatDType::F64) {
         // The data is f32, and operations on two different wide dtypes are not supported.
         return Err(settings.refuse_given("precision", "without f64: data is made in f32"));

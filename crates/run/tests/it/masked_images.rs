@@ -80,7 +80,8 @@ fn products_in_bf16_train_and_resume_to_the_same_bits_and_others_than_in_f32() {
     let (device, _) = crate::train::device();
     if let Err(refused) = plan.precision.check_device(&device) {
         // This processor has no unit for them.
-        let error = crate::train::try_train(&plan, dir.path(), None, &mut Watcher::default()).expect_err("refused");
+        let error = crate::train::try_train(&plan, dir.path(), None, &mut Watcher::default())
+            .expect_err("refused");
         assert!(error.to_string().contains(&refused.to_string()), "{error}");
         return;
     }
