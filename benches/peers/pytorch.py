@@ -59,11 +59,16 @@ def conv2d(problem, layout, _folder):
     x = load("x", (batch, inputs, side, side), 1.0, layout)
     w = load("w", (outputs, inputs // groups, kernel, kernel), scale, layout)
     g = load("g", (batch, outputs, out, out), 1.0, layout)
+
+    def convolve():
+        with torch.autocast("cpu", torch.bfloat16, enabled=problem["bf16"]):
+            return F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
+
     if problem["pass"] == "forward":
 
         def once():
             with torch.no_grad():
-                return F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
+                return convolve()
 
         return once, lambda: {"y": numbers(once())}
     if problem["pass"] != "training":
@@ -82,7 +87,7 @@ def conv2d(problem, layout, _folder):
 
     def step():
         x.grad = w.grad = None
-        y = F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
+        y = convolve()
         (y * g).sum().backward()
         return y
 

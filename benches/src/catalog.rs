@@ -42,7 +42,7 @@ const fn convolution(
     [kernel, stride, groups]: [usize; 3],
 ) -> Conv2d {
     let pass = ConvPass::Forward;
-    Conv2d { batch, channels, groups, side, kernel, stride, pass }
+    Conv2d { batch, channels, groups, side, kernel, stride, pass, bf16: false }
 }
 
 /// Convolutions with descriptions; the last are large enough for single gradients.
@@ -61,6 +61,30 @@ const CONVOLUTIONS: [(Conv2d, &str); 11] = [
     (convolution(128, [32, 32], 16, [3, 1, 1]), "32 channels at half the size of CIFAR-10"),
     (convolution(8, [64, 64], 56, [3, 1, 1]), "64 channels of a larger network"),
     (convolution(8, [64, 64], 56, [3, 1, 64]), "the same, depthwise"),
+];
+
+/// Convolutions of small images with many channels, with descriptions.
+const WIDE_CONVOLUTIONS: [(Conv2d, &str); 3] = [
+    (convolution(64, [128, 128], 16, [3, 1, 1]), "128 channels of small images"),
+    (convolution(64, [256, 256], 8, [3, 1, 1]), "256 channels of small images"),
+    (convolution(64, [128, 128], 16, [1, 1, 1]), "128 channels of single pixels"),
+];
+
+/// Convolutions with descriptions that are computed with products in bf16, too; burn and the peers
+/// compute in f32.
+const BF16_CONVOLUTIONS: [(Conv2d, &str); 6] = [
+    (
+        convolution(128, [16, 16], 32, [3, 1, 1]),
+        "16 channels at the full size of CIFAR-10, in bf16",
+    ),
+    (
+        convolution(128, [32, 32], 16, [3, 1, 1]),
+        "32 channels at half the size of CIFAR-10, in bf16",
+    ),
+    (convolution(8, [64, 64], 56, [3, 1, 1]), "64 channels of a larger network, in bf16"),
+    (convolution(64, [128, 128], 16, [3, 1, 1]), "128 channels of small images, in bf16"),
+    (convolution(64, [256, 256], 8, [3, 1, 1]), "256 channels of small images, in bf16"),
+    (convolution(64, [128, 128], 16, [1, 1, 1]), "128 channels of single pixels, in bf16"),
 ];
 
 /// What of a transformer's block is computed, and for how many tokens.
@@ -180,6 +204,14 @@ pub(crate) fn entries() -> Vec<Entry> {
     for pass in [ConvPass::InputGradient, ConvPass::WeightGradient] {
         // A gradient of the smaller ones takes a fraction of a millisecond.
         for (convolution, about) in CONVOLUTIONS.into_iter().skip(7) {
+            add(Problem::Conv2d(Conv2d { pass, ..convolution }), about);
+        }
+    }
+    for pass in [ConvPass::Forward, ConvPass::Training] {
+        for (convolution, about) in BF16_CONVOLUTIONS {
+            add(Problem::Conv2d(Conv2d { pass, bf16: true, ..convolution }), about);
+        }
+        for (convolution, about) in WIDE_CONVOLUTIONS {
             add(Problem::Conv2d(Conv2d { pass, ..convolution }), about);
         }
     }

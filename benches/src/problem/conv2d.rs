@@ -9,6 +9,7 @@ use updraft_conv::slices::{
     Algorithm, ConvGeometry, ConvShape, Isa, Pass, Scratch, Strategy, forward, input_gradient,
     strategy, weight_gradient,
 };
+use updraft_simd::Products;
 
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
@@ -27,6 +28,8 @@ pub(crate) struct Conv2d {
     pub(crate) kernel: usize,
     pub(crate) stride: usize,
     pub(crate) pass: ConvPass,
+    /// Whether our kernels multiply numbers rounded to bf16.
+    pub(crate) bf16: bool,
 }
 
 /// What is computed.
@@ -68,13 +71,18 @@ impl Conv2d {
         (self.side + 2 * self.padding() - self.kernel) / self.stride + 1
     }
 
+    fn products(&self) -> Products {
+        if self.bf16 { Products::Bf16 } else { Products::F32 }
+    }
+
     fn geometry(&self) -> Result<ConvGeometry> {
-        Ok(ConvGeometry::try_new(ConvShape {
+        let geometry = ConvGeometry::try_new(ConvShape {
             stride: [self.stride; 2],
             padding: [self.padding(); 2],
             groups: self.groups,
             ..ConvShape::new(self.batch, self.channels, [self.side; 2], [self.kernel; 2])
-        })?)
+        })?;
+        Ok(geometry.with_products(self.products()))
     }
 
     /// How our kernels compute its passes on this CPU.
@@ -115,7 +123,7 @@ impl Conv2d {
     }
 
     /// Every product of the convolution: `visit(output, input, weight)` as flat indices.
-    fn products(&self, mut visit: impl FnMut(usize, usize, usize)) {
+    fn visit_products(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let [input, output] = self.channels;
         let [inputs, outputs] = self.channels.map(|channels| channels / self.groups);
         let (side, out, kernel) = (self.side, self.output_side(), self.kernel);
@@ -142,11 +150,11 @@ fn indices([a, b, c, d]: [usize; 4]) -> impl Iterator<Item = (usize, usize, usiz
 
 impl Task for Conv2d {
     fn id(&self) -> String {
-        let Self { batch, channels: [input, output], groups, side, kernel, stride, pass } = self;
+        let Self { batch, channels: [input, output], groups, side, kernel, stride, .. } = self;
         let stride = if *stride == 1 { String::new() } else { format!("s{stride}") };
         let groups = if *groups == 1 { String::new() } else { format!("g{groups}") };
-        let pass = pass.name();
-        format!("conv2d/{pass}-b{batch}-{input}to{output}-{side}px-k{kernel}{stride}{groups}")
+        let (pass, bf16) = (self.pass.name(), if self.bf16 { "-bf16" } else { "" });
+        format!("conv2d/{pass}{bf16}-b{batch}-{input}to{output}-{side}px-k{kernel}{stride}{groups}")
     }
 
     fn small(&self) -> Problem {
@@ -179,17 +187,17 @@ impl Task for Conv2d {
         let mut outputs = Outputs::new();
         if self.pass.is_on_tensors() {
             let mut y = vec![0.0; g.len()];
-            self.products(|to, from, weight| y[to] += x[from] * w[weight]);
+            self.visit_products(|to, from, weight| y[to] += x[from] * w[weight]);
             outputs.insert("y".to_owned(), y);
         }
         if matches!(self.pass, ConvPass::Training | ConvPass::InputGradient) {
             let mut dx = vec![0.0; x.len()];
-            self.products(|to, from, weight| dx[from] += g[to] * w[weight]);
+            self.visit_products(|to, from, weight| dx[from] += g[to] * w[weight]);
             outputs.insert("dx".to_owned(), dx);
         }
         if matches!(self.pass, ConvPass::Training | ConvPass::WeightGradient) {
             let mut dw = vec![0.0; w.len()];
-            self.products(|to, from, weight| dw[weight] += g[to] * x[from]);
+            self.visit_products(|to, from, weight| dw[weight] += g[to] * x[from]);
             outputs.insert("dw".to_owned(), dw);
         }
         Ok(outputs)
@@ -201,7 +209,8 @@ impl Task for Conv2d {
     }
 
     fn tolerance(&self) -> f64 {
-        1e-5
+        // Eight bits of each factor.
+        if self.bf16 { 2e-2 } else { 1e-5 }
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
@@ -238,6 +247,7 @@ impl Task for Conv2d {
             g: load(g, g_shape),
             options: ConvOptions::new([self.stride; 2], [padding; 2], [1, 1], self.groups),
             pass: self.pass,
+            products: self.products(),
             device,
         }))
     }
@@ -252,19 +262,21 @@ struct OnBurn {
     g: Tensor<4>,
     options: ConvOptions<2>,
     pass: ConvPass,
+    products: Products,
     device: Device,
 }
 
 impl OnBurn {
+    fn convolve(&self, x: Tensor<4>, w: Tensor<4>) -> Tensor<4> {
+        self.products.scope(|| (self.convolve)(x, w, None, self.options.clone()))
+    }
+
     fn run(&self) -> Vec<(&'static str, Tensor<4>)> {
-        let options = self.options.clone();
         match self.pass {
-            ConvPass::Forward => {
-                vec![("y", (self.convolve)(self.x.clone(), self.w.clone(), None, options))]
-            }
+            ConvPass::Forward => vec![("y", self.convolve(self.x.clone(), self.w.clone()))],
             _ => {
                 let (x, w) = (self.x.clone().require_grad(), self.w.clone().require_grad());
-                let y = (self.convolve)(x.clone(), w.clone(), None, options);
+                let y = self.convolve(x.clone(), w.clone());
                 let mut gradients = (y.clone() * self.g.clone()).sum().backward();
                 let dx = x.grad_remove(&mut gradients).expect("x takes part in the loss");
                 let dw = w.grad_remove(&mut gradients).expect("w takes part in the loss");

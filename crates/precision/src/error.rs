@@ -8,8 +8,8 @@ use burn::tensor::DType;
 pub enum PrecisionError {
     /// The text is no policy.
     #[error(
-        "`{text}` is not a precision policy; expected `f32`, `bf16-mixed`, `f16-mixed`, `bf16`, or \
-         dtypes such as `p=f32,c=bf16,o=f32`"
+        "`{text}` is not a precision policy; expected `f32`, `bf16-products`, `bf16-mixed`, `f16-mixed`, \
+         `bf16`, or dtypes such as `p=f32,c=bf16,o=f32`"
     )]
     Unknown {
         /// The given value.
@@ -98,6 +98,17 @@ pub enum PrecisionError {
         policy: String,
         /// The dtype.
         dtype: DType,
+        /// burn's own description of the device.
+        device: String,
+    },
+    /// No kernels on the device multiply bf16 faster than f32.
+    #[error(
+        "policy `{policy}` needs the backend flex on a processor with AMX for bf16, under Linux; \
+         {device} is not one: use `f32`, or `bf16-mixed` on a GPU that computes in bf16"
+    )]
+    NoBf16Unit {
+        /// The policy's text.
+        policy: String,
         /// burn's own description of the device.
         device: String,
     },

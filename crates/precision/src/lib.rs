@@ -11,10 +11,12 @@ mod parity;
 mod policy;
 mod ssim;
 mod text;
+mod unit;
 mod unscale;
 
-// The three dtypes.
+// The three dtypes, and what products multiply.
 pub use policy::{Arithmetic, Policy};
+pub use updraft_simd::Products;
 
 // The parts that stay in f32.
 pub use islands::{Islands, Norm, islands, norms};

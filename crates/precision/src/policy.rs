@@ -3,16 +3,18 @@
 use burn::backend::{Backend as _, DTypeUsage, Dispatch};
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType};
+use updraft_simd::{Bf16Unit, Products};
 
 use crate::cast::Autocast;
 use crate::error::PrecisionError;
 use crate::islands::{Norm, islands, norms};
 use crate::loss_scale::LossScale;
+use crate::unit::multiplies_bf16;
 
-/// The dtypes of stored parameters, of computation and of outputs.
+/// The dtypes of stored parameters, of computation and of outputs, and what products multiply.
 ///
-/// The text form is `p=f32,c=bf16,o=f32`, or one of the names `f32`, `bf16-mixed`, `f16-mixed`
-/// and `bf16`.
+/// The text form is `p=f32,c=bf16,o=f32`, or one of the names `f32`, `bf16-products`,
+/// `bf16-mixed`, `f16-mixed` and `bf16`.
 ///
 /// # Source
 /// The three dtypes follow jmp (github.com/google-deepmind/jmp); f32 masters are from Micikevicius
@@ -35,6 +37,8 @@ pub struct Policy {
     pub compute: FloatDType,
     /// The dtype of the model's outputs, and so of the loss.
     pub output: FloatDType,
+    /// What kernels on the CPU round the factors of products to, of tensors in f32; sums are in f32.
+    pub products: Products,
 }
 
 /// How a device computes in a dtype.
@@ -51,13 +55,15 @@ impl Policy {
     pub const F32: Self = Self::uniform(FloatDType::F32);
     /// Everything in bf16; for inference.
     pub const BF16: Self = Self::uniform(FloatDType::BF16);
+    /// Tensors in f32, multiplied as bf16 by kernels on processors that have a unit for it.
+    pub const BF16_PRODUCTS: Self = Self { products: Products::Bf16, ..Self::F32 };
     /// f32 masters and outputs, bf16 in between.
     pub const BF16_MIXED: Self = Self { compute: FloatDType::BF16, ..Self::F32 };
     /// f32 masters and outputs, f16 in between.
     pub const F16_MIXED: Self = Self { compute: FloatDType::F16, ..Self::F32 };
 
     const fn uniform(dtype: FloatDType) -> Self {
-        Self { param: dtype, compute: dtype, output: dtype }
+        Self { param: dtype, compute: dtype, output: dtype, products: Products::F32 }
     }
 
     /// Whether a model can be trained under this policy without a loss scale.
@@ -132,11 +138,35 @@ impl Policy {
         }
     }
 
+    /// The fastest policy that every model can be trained under on a device, with the reason.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_precision::Policy;
+    ///
+    /// let device = burn::tensor::Device::flex();
+    /// let (policy, _) = Policy::of_device(&device);
+    /// assert!(policy.check_device(&device).is_ok() && policy.check_training().is_ok());
+    /// ```
+    #[must_use]
+    pub fn of_device(device: &Device) -> (Self, &'static str) {
+        if Self::BF16_PRODUCTS.check_device(device).is_ok() {
+            return (Self::BF16_PRODUCTS, "the processor multiplies bf16 with AMX");
+        }
+        match Self::BF16_MIXED.check_device(device) {
+            Ok(Arithmetic::TensorCores) => {
+                (Self::BF16_MIXED, "the device has units for matrix products of bf16")
+            }
+            _ => (Self::F32, "the device has no unit for matrix products of bf16"),
+        }
+    }
+
     /// How a device computes under this policy.
     ///
     /// # Errors
     /// [`PrecisionError::UnsupportedDtype`] naming the first of the three dtypes that the device
-    /// has no arithmetic for.
+    /// has no arithmetic for; [`PrecisionError::NoBf16Unit`] for products in bf16 on a device
+    /// without kernels for them, or on a processor that would compute them slower than in f32.
     pub fn check_device(&self, device: &Device) -> Result<Arithmetic, PrecisionError> {
         for dtype in [self.param, self.compute, self.output] {
             if !device.supports_dtype(dtype) {
@@ -147,12 +177,44 @@ impl Policy {
                 });
             }
         }
+        if self.products == Products::Bf16 {
+            return match multiplies_bf16(device) {
+                true => Ok(Arithmetic::TensorCores),
+                false => Err(PrecisionError::NoBf16Unit {
+                    policy: self.to_string(),
+                    device: format!("{device:?}"),
+                }),
+            };
+        }
         let usage = Dispatch::dtype_usage(device.as_dispatch(), self.compute.into());
         Ok(if usage.contains(DTypeUsage::Accelerated) {
             Arithmetic::TensorCores
         } else {
             Arithmetic::General
         })
+    }
+
+    /// Runs a forward pass under this policy: kernels multiply what its `products` are, also in the
+    /// gradients of what they compute, and also in a backward pass within the scope that computes
+    /// activations again.
+    ///
+    /// On a processor without a unit for bf16, products are in f32, so that a model that was trained
+    /// on another one can be used; [`check_device`](Self::check_device) refuses to train there.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_precision::Policy;
+    /// use updraft_simd::{Bf16Unit, Products};
+    ///
+    /// let inside = Policy::BF16_PRODUCTS.scope(Products::current);
+    /// assert_eq!(inside == Products::Bf16, Bf16Unit::detect().is_fast());
+    /// ```
+    pub fn scope<T>(&self, run: impl FnOnce() -> T) -> T {
+        let products = match Bf16Unit::detect().is_fast() {
+            true => self.products,
+            false => Products::F32,
+        };
+        products.scope(run)
     }
 
     /// Returns a module whose layers get their parameters in the compute dtype.

@@ -6,15 +6,21 @@ use std::str::FromStr;
 use burn::tensor::FloatDType;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use updraft_simd::Products;
+
 use crate::error::PrecisionError;
 use crate::policy::Policy;
 
-const NAMED: [(&str, Policy); 4] = [
+const NAMED: [(&str, Policy); 5] = [
     ("f32", Policy::F32),
+    ("bf16-products", Policy::BF16_PRODUCTS),
     ("bf16-mixed", Policy::BF16_MIXED),
     ("f16-mixed", Policy::F16_MIXED),
     ("bf16", Policy::BF16),
 ];
+
+/// The end of a policy whose products are in bf16.
+const PRODUCTS: &str = ",products=bf16";
 
 const DTYPES: [(&str, FloatDType); 5] = [
     ("f64", FloatDType::F64),
@@ -32,7 +38,11 @@ impl fmt::Display for Policy {
         let name = |dtype| {
             DTYPES.iter().find(|(_, known)| *known == dtype).map_or("unknown", |(name, _)| name)
         };
-        write!(f, "p={},c={},o={}", name(self.param), name(self.compute), name(self.output))
+        write!(f, "p={},c={},o={}", name(self.param), name(self.compute), name(self.output))?;
+        match self.products {
+            Products::F32 => Ok(()),
+            Products::Bf16 => f.write_str(PRODUCTS),
+        }
     }
 }
 
@@ -44,7 +54,11 @@ impl FromStr for Policy {
             return Ok(*policy);
         }
         let unknown = || PrecisionError::Unknown { text: text.to_owned() };
-        let mut parts = text.split(',');
+        let (dtypes, products) = match text.strip_suffix(PRODUCTS) {
+            Some(dtypes) => (dtypes, Products::Bf16),
+            None => (text, Products::F32),
+        };
+        let mut parts = dtypes.split(',');
         let mut dtype = |key: &str| {
             let (found, name) = parts.next()?.split_once('=')?;
             let dtype = DTYPES.iter().find(|(known, _)| *known == name)?.1;
@@ -54,6 +68,7 @@ impl FromStr for Policy {
             param: dtype("p").ok_or_else(unknown)?,
             compute: dtype("c").ok_or_else(unknown)?,
             output: dtype("o").ok_or_else(unknown)?,
+            products,
         };
         if parts.next().is_some() { Err(unknown()) } else { Ok(policy) }
     }
@@ -80,10 +95,12 @@ mod tests {
         for (_, param) in DTYPES {
             for (_, compute) in DTYPES {
                 for (_, output) in DTYPES {
-                    let policy = Policy { param, compute, output };
-                    assert_eq!(policy.to_string().parse(), Ok(policy));
-                    let json = serde_json::to_string(&policy).expect("text");
-                    assert_eq!(serde_json::from_str::<Policy>(&json).expect("text"), policy);
+                    for products in [Products::F32, Products::Bf16] {
+                        let policy = Policy { param, compute, output, products };
+                        assert_eq!(policy.to_string().parse(), Ok(policy));
+                        let json = serde_json::to_string(&policy).expect("text");
+                        assert_eq!(serde_json::from_str::<Policy>(&json).expect("text"), policy);
+                    }
                 }
             }
         }
@@ -93,6 +110,7 @@ mod tests {
     fn the_names_are_the_fields_of_mixed_precision() {
         assert_eq!("p=f32,c=f16,o=f32".parse(), Ok(Policy::F16_MIXED));
         assert_eq!(Policy::BF16.to_string(), "bf16");
+        assert_eq!("p=f32,c=f32,o=f32,products=bf16".parse(), Ok(Policy::BF16_PRODUCTS));
     }
 
     #[test]

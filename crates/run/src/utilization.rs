@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Device, FloatDType};
 use serde_json::{Value, json};
 use updraft_device::{MatmulRate, measure};
-use updraft_precision::Policy;
+use updraft_precision::{Policy, Products};
 use updraft_simd::Bf16Unit;
 
 use crate::error::RunError;
@@ -37,8 +37,11 @@ impl Utilization {
         let mut found = Self::new(&measured.matmul, policy, multiply_adds)?;
         // What is measured are burn's products, which the kernels of transformers do not use.
         let has_unit = Bf16Unit::detect().is_fast() && runs_kernels(device);
-        if policy.compute == FloatDType::BF16 && has_unit {
-            found.summary += "; linear layers of transformers multiply with AMX";
+        if policy.products == Products::Bf16 && has_unit {
+            found.summary +=
+                "; linear layers of transformers and convolutions of images multiply bf16 with AMX";
+        } else if policy.compute == FloatDType::BF16 && has_unit {
+            found.summary += "; `bf16-products` multiplies with AMX and converts no tensors";
         }
         Ok(found)
     }

@@ -69,7 +69,7 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
             scaled
         };
         let input = input.clone().cast_floats(settings.policy.compute);
-        let mut gradients = match self.segments {
+        let mut gradients = settings.policy.scope(|| match self.segments {
             None => {
                 let loss = head(task.forward(model, input, &context));
                 GradientsParams::from_grads(loss.backward(), model)
@@ -78,7 +78,7 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
                 let seed = batch_seed(seed, self.index);
                 segments.backward(model, input, &mut head, seed)
             }
-        };
+        });
         self.index += 1;
         Freeze::drop_gradients(&settings.freeze, epoch, model, &mut gradients);
         let (losses, output) = measured.expect("the pass hands its output to the loss");

@@ -249,6 +249,7 @@ impl<M: Module> Run<M> {
         let between = |watch: Watch<'_, M>, activity, samples| {
             watch(&Event::Between { activity, epoch, samples }, model)
         };
+        let policy = settings.step.policy;
         let mut served = None;
         if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
             let failed = |cause| TrainError::Data { epoch, split: "training", cause };
@@ -257,7 +258,7 @@ impl<M: Module> Run<M> {
             let device = course.device.clone().without_autodiff().autodiff();
             let mut inputs = course.data.train.epoch(epoch).take(batches).map(|batch| {
                 let (input, target) = task.place(batch?, &device)?;
-                let input = input.cast_floats(settings.step.policy.compute);
+                let input = input.cast_floats(policy.compute);
                 Ok::<_, StreamError>((input, task.samples(&target)))
             });
             let batch = course.data.train.batch();
@@ -267,7 +268,7 @@ impl<M: Module> Run<M> {
             let mut batches = 0;
             let recomputed = recompute_batch_norms(
                 averaged,
-                &|model, input| drop(task.forward(model, input, &context)),
+                &|model, input| drop(policy.scope(|| task.forward(model, input, &context))),
                 &mut inputs,
                 &mut |done| {
                     batches = done;
@@ -296,7 +297,7 @@ impl<M: Module> Run<M> {
             scored,
             test,
             &course.device.clone().without_autodiff(),
-            settings.step.policy,
+            policy,
             &mut |samples| between(&mut *watch, Activity::Scoring, samples),
         );
         let own = scored.map_err(|cause| TrainError::Data { epoch, split: "test", cause })?;

@@ -83,7 +83,8 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         let samples = self.task.samples(&target);
         let kept = keep(&input);
         let cast = input.cast_floats(self.policy.compute);
-        let output = self.task.forward(self.model, cast, &StepContext::evaluation());
+        let forward = || self.task.forward(self.model, cast, &StepContext::evaluation());
+        let output = self.policy.scope(forward);
         let output = output.cast_floats(self.policy.output);
         let losses = self.task.loss(&output, &target);
         let read = BatchTensors::new(losses, self.task.measure(&output, &target), None).read();

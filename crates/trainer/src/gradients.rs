@@ -47,16 +47,15 @@ pub fn batch_gradients<M: Module, T: Task<M>>(
         total
     };
     let input = input.cast_floats(settings.policy.compute);
-    let gradients = match settings.in_segments {
-        false => {
+    let segments = settings.in_segments.then(|| task.segments()).transpose();
+    let segments = segments.map_err(TrainError::without_segments)?;
+    let gradients = settings.policy.scope(|| match segments {
+        None => {
             let loss = head(task.forward(model, input, &context));
             GradientsParams::from_grads(loss.backward(), model)
         }
-        true => {
-            let segments = task.segments().map_err(TrainError::without_segments)?;
-            segments.backward(model, input, &mut head, seed)
-        }
-    };
+        Some(segments) => segments.backward(model, input, &mut head, seed),
+    });
     let mut read = Read { gradients: &gradients, numbers: Vec::new() };
     model.visit(&mut read);
     let gradients = read.numbers;

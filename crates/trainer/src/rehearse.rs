@@ -72,7 +72,8 @@ pub fn rehearse<M: Module, T: Task<M>>(
         let samples = task.samples(&target);
         let mut batches = std::iter::once(Ok::<_, Infallible>((input.clone(), samples)));
         let context = StepContext { mode: Mode::Training, epoch: 0, step: 2, seed: settings.seed };
-        let forward = |model: &M, input| drop(task.forward(model, input, &context));
+        let forward =
+            |model: &M, input| drop(policy.scope(|| task.forward(model, input, &context)));
         let recomputed =
             recompute_batch_norms(&served, &forward, &mut batches, &mut |_| Control::Continue);
         match recomputed {
@@ -81,7 +82,7 @@ pub fn rehearse<M: Module, T: Task<M>>(
         }
     }
     let input = input.without_graph();
-    let output = task.forward(&served, input, &StepContext::evaluation());
+    let output = policy.scope(|| task.forward(&served, input, &StepContext::evaluation()));
     let losses = task.loss(&output.cast_floats(policy.output), &target.without_graph());
     let _ = losses.total.into_data();
     Ok(took)

@@ -26,7 +26,7 @@ const LIBRARIES: [&str; 14] = [
 /// true.
 const MAY_IMPORT: [(&str, &[&str], bool); 20] = [
     ("device", &[], false),
-    ("precision", &[], false),
+    ("precision", &["simd"], false),
     ("simd", &[], false),
     ("distributed", &[], false),
     ("data", &["simd"], false),

@@ -134,7 +134,11 @@ impl Switch {
             }
             Self::Precision => {
                 let own = plan.precision;
-                let on = if own == Policy::F32 { Policy::BF16_MIXED } else { own };
+                let on = match (own, Policy::of_device(facts.device).0) {
+                    (Policy::F32, Policy::F32) => Policy::BF16_MIXED,
+                    (Policy::F32, of_device) => of_device,
+                    _ => own,
+                };
                 on.check_device(facts.device).map_err(|error| error.to_string())?;
                 key("precision", "\"f32\"", &format!("\"{on}\""))
             }

@@ -213,7 +213,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "train.loss={kind=\"focal\", gamma=-1.0}",
         "`train.loss.gamma` is -1; it must be from 0 to 100",
     ),
-    (IMAGES, "precision=f12", "`precision` is \"f12\"; it must be `f32`, `bf16-mixed`, "),
+    (IMAGES, "precision=f12", "`precision` is \"f12\"; it must be `f32`, `bf16-products`, "),
     (TABLE, "precision=bf16", "`precision` is \"bf16\"; it must be one that can train: "),
     (IMAGES, "device=abacus", "`device` is \"abacus\"; it must be `auto`, "),
     (

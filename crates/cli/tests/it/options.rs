@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use burn::tensor::Device;
 use serde_json::Value;
+use updraft_precision::Policy;
 
 use crate::command::{Said, TASKS, json, run, succeed, texts};
 
@@ -63,18 +65,27 @@ fn no_switch_stays_on_and_what_changes_nothing_has_no_error_for_any_task() {
             };
             assert_eq!(found(baseline), expected, "{baseline}");
             assert_eq!(found(&of("kernels")["in_use"]), (true, "f32".to_owned()));
-            let narrow = (false, "bf16-mixed".to_owned());
+            let on = match Policy::of_device(&Device::flex()).0 {
+                Policy::F32 => Policy::BF16_MIXED,
+                of_device => of_device,
+            };
+            let narrow = (false, on.to_string());
             assert_eq!(found(&of("precision")["in_use"]), narrow, "kernels stayed on");
             assert_eq!(found(&of("workers")["in_use"]), expected, "the precision stayed");
             let all = found(&of("+ workers")["in_use"]);
-            assert_eq!(all, (true, "bf16-mixed".to_owned()));
+            assert_eq!(all, (true, on.to_string()));
 
             assert_eq!(error(of("name=\"other\"")), 0.0, "{}: {work}", small.config);
             assert_eq!(error(of("workers")), 0.0, "{}: {work}", small.config);
             let kernels = error(of("kernels"));
             assert!(kernels < 1e-4, "{}: {work}: {kernels}", small.config);
+            // Only kernels multiply bf16, and of these models those of one have such layers.
             let narrow = error(of("precision"));
-            assert!(narrow > 1e-5, "{}: {work}: {narrow}", small.config);
+            let has_tensors = on == Policy::BF16_MIXED;
+            assert_eq!(narrow > 1e-5, has_tensors, "{}: {work}: {narrow}", small.config);
+            let with_kernels = error(of("+ precision"));
+            let multiplies = has_tensors || small.task == "masked-images";
+            assert_eq!(with_kernels > 1e-5, multiplies, "{}: {with_kernels}", small.config);
         }
         let parity = &row(&value, "inference", "precision")["parity"];
         let metrics = parity["metrics"].as_array().expect("a list");

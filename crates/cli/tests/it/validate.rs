@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use burn::tensor::Device;
+use updraft_precision::Policy;
+
 use crate::command::{Said, TASKS, json, run, succeed, texts, tiny};
 
 /// Runs `validate` and returns its output with the JSON.
@@ -52,6 +55,22 @@ fn every_task_is_compared_with_other_precisions_and_with_recomputation() {
                 .iter()
                 .all(|it| { it["reference"] == eval[it["metric"].as_str().unwrap_or_default()] })
         );
+
+        let products = "precision=bf16-products";
+        match Policy::BF16_PRODUCTS.check_device(&Device::flex()) {
+            Ok(_) => {
+                let (said, value) = validate(dir.path(), name, products, &loose);
+                assert_eq!(said.code, 0, "{}: {}", small.config, said.stdout);
+                // Only the networks of masked images have layers that multiply bf16.
+                let error = value["relative_error"].as_f64().expect("a number");
+                assert_eq!(error > 1e-5, small.task == "masked-images", "{value}");
+            }
+            Err(refused) => {
+                let said = run(dir.path(), &["validate", name, "--against", products]);
+                assert_eq!(said.code, 2, "{}: {}", small.config, said.stdout);
+                assert!(said.stderr.contains(&refused.to_string()), "{}", said.stderr);
+            }
+        }
 
         let (said, value) = validate(dir.path(), name, "recompute=element-wise", &[]);
         assert_eq!(said.code, 0, "{}: {}", small.config, said.stdout);

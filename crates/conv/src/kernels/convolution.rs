@@ -2,6 +2,7 @@
 
 use updraft_simd::{Cut, Isa, Pieces, Together, over, threads};
 
+use super::bf16::TilePass;
 use super::depthwise::{Depthwise, Planes};
 use super::direct::{LineJob, TileJob};
 use super::elementwise::{Activation, function};
@@ -63,6 +64,10 @@ pub(crate) fn forward_into<'a>(
         Algorithm::DepthwiseByChannel => {
             let depthwise = Depthwise::forward(isa, geometry);
             return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
+        }
+        Algorithm::Bf16Tiles => {
+            let tiles = TilePass::forward(isa, geometry);
+            return tiles.run(x, w, bias, activation, y, scratch, asked_threads);
         }
         Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
     }
@@ -269,6 +274,10 @@ pub(crate) fn input_gradient_into<'a>(
         Algorithm::DepthwiseByChannel => {
             let depthwise = Depthwise::input_gradient(isa, geometry);
             return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
+        }
+        Algorithm::Bf16Tiles => {
+            let tiles = TilePass::input_gradient(isa, geometry);
+            return tiles.run(dy, w, bias, activation, dx, scratch, asked_threads);
         }
         Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
     }

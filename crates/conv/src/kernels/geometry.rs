@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use updraft_simd::Products;
+
 use super::strategy::{Algorithm, Pass};
 
 /// The shape of a convolution over `D` axes; by default height and width.
@@ -119,6 +121,7 @@ pub struct ConvGeometry<const D: usize = 2> {
     output: [usize; D],
     forced: Option<Algorithm>,
     is_direct: bool,
+    products: Products,
 }
 
 /// A [`Conv3dShape`] that was checked.
@@ -222,7 +225,8 @@ impl<const D: usize> ConvGeometry<D> {
         let ConvShape { input, kernel, stride, dilation, .. } = shape;
         at_least_one(&[(INPUT, input), (KERNEL, kernel), (STRIDE, stride), (DILATION, dilation)])?;
         let output = shape.output()?;
-        let geometry = Self { shape, output, forced: None, is_direct: false };
+        let geometry =
+            Self { shape, output, forced: None, is_direct: false, products: Products::F32 };
         if geometry.fits() { Ok(geometry) } else { Err(GeometryError::TooLarge) }
     }
 
@@ -242,6 +246,18 @@ impl<const D: usize> ConvGeometry<D> {
     #[must_use]
     pub const fn with_every_product(self) -> Self {
         Self { is_direct: true, ..self }
+    }
+
+    /// The same with products of these numbers, where kernels have them: factors that are rounded to
+    /// bf16 are multiplied by algorithms of their own, and only where that is faster.
+    #[must_use]
+    pub const fn with_products(self, products: Products) -> Self {
+        Self { products, ..self }
+    }
+
+    /// What products multiply.
+    pub(super) const fn products(&self) -> Products {
+        self.products
     }
 
     /// The requested algorithm.

@@ -1,5 +1,6 @@
 //! Kernels on slices, one folder per algorithm; nothing here depends on burn.
 
+mod bf16;
 mod bias;
 mod convolution;
 mod depthwise;

@@ -2,6 +2,7 @@
 
 use updraft_simd::{Cut, Isa, over, threads};
 
+use super::bf16;
 use super::depthwise::Depthwise;
 use super::direct::{LineWeightJob, WeightJob};
 use super::geometry::ConvGeometry;
@@ -43,6 +44,9 @@ pub fn weight_gradient(
         let batch = [shape.batch, chunk];
         let depthwise = Depthwise::forward(isa, geometry);
         return depthwise.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
+    }
+    if algorithm == Algorithm::Bf16Tiles {
+        return bf16::weight_gradient(isa, geometry, x, dy, dw, scratch, asked_threads);
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;

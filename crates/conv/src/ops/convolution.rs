@@ -10,7 +10,9 @@ use crate::kernels::Activation;
 
 /// Convolves images: a cross-correlation, as burn's and `PyTorch`'s `conv2d`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64,
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. Within a
+/// scope of [`Products::Bf16`](updraft_simd::Products) factors are rounded to bf16 in both passes, with
+/// sums in f32, in layers where a unit of the processor makes that faster. f64,
 /// asymmetric padding, and every other backend use burn's own operation, with the same result.
 ///
 /// # Shapes
@@ -106,7 +108,7 @@ mod fused {
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch());
-        let spec = ConvSpec { shape, activation: fused, isa };
+        let spec = ConvSpec::new(shape, fused, isa);
         let y =
             Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, Operand::from(bias), spec));
         activate_by(y, after, Some(LayerPath::Kernels(isa))).cast(dtype)

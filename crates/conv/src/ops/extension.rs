@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
+use updraft_simd::Products;
 
 use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, StatisticsOf};
 
@@ -19,6 +20,15 @@ pub(crate) struct ConvSpec<const D: usize = 2> {
     /// What follows; nothing where a gradient is wanted.
     pub(crate) activation: Activation,
     pub(crate) isa: Isa,
+    /// What products multiply, also in the gradients.
+    pub(crate) products: Products,
+}
+
+impl<const D: usize> ConvSpec<D> {
+    /// With the products of the scope that this thread is in.
+    pub(crate) fn new(shape: ConvShape<D>, activation: Activation, isa: Isa) -> Self {
+        Self { shape, activation, isa, products: Products::current() }
+    }
 }
 
 /// The settings of a normalization.

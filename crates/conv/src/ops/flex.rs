@@ -30,8 +30,8 @@ impl ConvBackend for Flex {
         bias: Operand<Self>,
         spec: ConvSpec,
     ) -> FlexTensor {
-        let ConvSpec { shape, activation, isa } = spec;
-        let geometry = checked(shape);
+        let ConvSpec { shape, activation, isa, products } = spec;
+        let geometry = checked(shape).with_products(products);
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
@@ -160,8 +160,8 @@ impl ConvBackend for Flex {
 #[cfg(feature = "autodiff")]
 impl ConvGradients for Flex {
     fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, isa, .. } = spec;
-        let geometry = checked(shape);
+        let ConvSpec { shape, isa, products, .. } = spec;
+        let geometry = checked(shape).with_products(products);
         let (dy, w) = (contiguous(dy), contiguous(w));
         let len = geometry.input_len();
         let dx = result(len, len / shape.batch, |dx| {
@@ -176,8 +176,8 @@ impl ConvGradients for Flex {
     }
 
     fn convolution_weight_gradient(x: FlexTensor, dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, isa, .. } = spec;
-        let geometry = checked(shape);
+        let ConvSpec { shape, isa, products, .. } = spec;
+        let geometry = checked(shape).with_products(products);
         let (x, dy) = (contiguous(x), contiguous(dy));
         let mut dw = vec![0.0; geometry.weight_len()];
         with(|scratch, threads| {

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use burn::module::ParamId;
 
 #[cfg(feature = "flex")]
+use updraft_simd::Products;
+
+#[cfg(feature = "flex")]
 use crate::kernels::ConvShape;
 use crate::kernels::{ConvGeometry, Isa, Pass, Strategy, strategy};
 
@@ -189,6 +192,7 @@ fn record<const D: usize>(
         let Some(observed) = observed else { return };
         let Some((weight, started)) = observed.layer else { return };
         let Ok(geometry) = ConvGeometry::try_new(shape) else { return };
+        let geometry = geometry.with_products(Products::current());
         let ConvShape { batch, channels, groups, input, kernel, stride, dilation, .. } = shape;
         let (channels, input) = match transposed_axes {
             Some(_) => ([channels[1], channels[0]], geometry.output()),

@@ -4,6 +4,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
 use updraft_conv::{Activation, activate, batch_norm_train, conv2d, join_channels, weighted_sum};
+use updraft_simd::{Bf16Unit, Products};
 use updraft_testing::{
     Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, tolerance,
 };
@@ -47,6 +48,35 @@ fn convolutions_and_their_gradients_are_burns() {
             }
         }
     }
+}
+
+#[test]
+fn a_scope_of_products_in_bf16_reaches_the_gradients_and_ends() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let (x, w) = (random([2, 32, 8, 8], &device), random([32, 32, 3, 3], &device));
+    let (x, w) = (x.detach().require_grad(), w.detach().require_grad());
+    let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+    let weights = random([2, 32, 8, 8], &device);
+    let passes = |products: Products| {
+        let y = products.scope(|| conv2d(x.clone(), w.clone(), None, options.clone()));
+        // Outside of the scope.
+        let mut gradients = (y.clone() * weights.clone()).sum().backward();
+        let of = |tensor: &Tensor<4>, gradients: &mut _| tensor.grad_remove(gradients).expect("dx");
+        let (dx, dw) = (of(&x, &mut gradients), of(&w, &mut gradients));
+        [y.without_autodiff(), dx, dw].map(|tensor| tensor.numbers())
+    };
+    let (exact, rounded) = (passes(Products::F32), passes(Products::Bf16));
+    for (exact, rounded) in exact.iter().zip(&rounded) {
+        let norm = |all: &mut dyn Iterator<Item = f64>| all.map(|x| x * x).sum::<f64>().sqrt();
+        let error = norm(&mut exact.iter().zip(rounded).map(|(a, b)| a - b));
+        let relative = error / norm(&mut exact.iter().copied());
+        match Bf16Unit::detect().is_fast() {
+            true => assert!(relative > 1e-4 && relative < 2e-2, "{relative}"),
+            false => assert_eq!(relative, 0.0, "there is no unit"),
+        }
+    }
+    assert_eq!(passes(Products::F32), exact, "the scope ended");
 }
 
 #[test]

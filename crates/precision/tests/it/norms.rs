@@ -8,7 +8,8 @@ use burn::nn::{
     LayerNorm, LayerNormConfig, Linear, LinearConfig, RmsNorm, RmsNormConfig,
 };
 use burn::tensor::{Device, FloatDType, Tensor};
-use updraft_precision::{Arithmetic, Policy, PrecisionError, norms};
+use updraft_precision::{Arithmetic, Policy, PrecisionError, Products, norms};
+use updraft_simd::Bf16Unit;
 use updraft_testing::{alone, devices};
 
 #[derive(Module, Debug)]
@@ -95,4 +96,27 @@ fn a_device_is_asked_for_every_dtype_of_the_policy() {
     let refused = policy.check_device(&flex).expect_err("flex has no flex32");
     assert!(matches!(refused, PrecisionError::UnsupportedDtype { .. }), "{refused}");
     assert!(refused.to_string().contains("Flex32"), "{refused}");
+}
+
+#[test]
+fn products_in_bf16_need_a_processor_that_computes_them_faster() {
+    let policy = Policy::BF16_PRODUCTS;
+    assert_eq!(policy.check_training(), Ok(()));
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        let of_device = Policy::of_device(&device).0;
+        match policy.check_device(&device) {
+            Ok(arithmetic) => {
+                assert!(Bf16Unit::detect().is_fast(), "there is no unit");
+                assert_eq!((arithmetic, of_device), (Arithmetic::TensorCores, policy));
+            }
+            Err(refused) => {
+                assert!(!Bf16Unit::detect().is_fast(), "{refused}");
+                assert!(refused.to_string().contains("AMX"), "{refused}");
+                assert_eq!(of_device, Policy::F32);
+            }
+        }
+    }
+    // The scope of a policy without products in bf16 ends one around it.
+    let inner = Products::Bf16.scope(|| Policy::F32.scope(Products::current));
+    assert_eq!(inner, Products::F32);
 }

@@ -12,6 +12,7 @@ mod learning_rate;
 mod log;
 mod origin;
 mod plan;
+mod precision;
 mod profile;
 mod quantize;
 mod refusal;

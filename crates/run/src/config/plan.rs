@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::Device;
 use toml::{Table, Value};
 use updraft_device::{Backend, DeviceSpec};
 use updraft_precision::Policy;
@@ -15,6 +15,7 @@ use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::key_path::put;
 use super::log::{self, LogPlan};
+use super::precision;
 use super::profile::UnusedKey;
 use super::quantize::{self, QuantizePlan};
 use super::settings::Settings;
@@ -39,17 +40,12 @@ const DEVICE: Key<String> =
     Key::new("device", "`auto`, `flex`, `cuda:0`, …; the command `probe` lists them")
         .default(r#""auto""#)
         .edit(Edit::Reported);
-const PRECISION: Key<String> =
-    Key::new("precision", "`f32`, `bf16-mixed`, `f16-mixed`, or dtypes as `p=f32,c=bf16,o=f32`")
-        .default(r#""f32""#);
 
 const A_DEVICE: &str = "`auto`, `cpu`, or one of `flex`, `cuda`, `rocm`, `metal`, `vulkan`, `webgpu`, \
                         `wgpu` and `cubecl-cpu`, with an index such as `cuda:1` where there are several";
-const A_POLICY: &str =
-    "`f32`, `bf16-mixed`, `f16-mixed`, `bf16`, or dtypes such as `p=f32,c=bf16,o=f32`";
 
 /// The keys of every run that belong to no section.
-const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &PRECISION];
+const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &precision::PRECISION];
 
 /// The keys that every task has, in the order of the page.
 pub(crate) const COMMON: [Keys; 4] = [KEYS, train::KEYS, log::KEYS, quantize::KEYS];
@@ -62,7 +58,7 @@ pub struct Plan {
     pub seed: u64,
     /// The requested device.
     pub device: DeviceSpec,
-    /// The three dtypes of the computation.
+    /// The three dtypes of the computation, and what products multiply.
     pub precision: Policy,
     /// How the model learns.
     pub train: TrainPlan,
@@ -73,6 +69,7 @@ pub struct Plan {
     /// The task's part: data, model, augmentation and losses.
     pub task: Box<dyn TaskPlan>,
     kind: &'static dyn TaskKind,
+    precision_note: Option<String>,
     resolved: Table,
 }
 
@@ -181,14 +178,7 @@ impl Plan {
         settings.value_or(&TASK, || kind.name().to_owned())?;
         let device = settings.value(&DEVICE)?;
         let device = device.parse().map_err(|_| settings.refuse_given("device", A_DEVICE))?;
-        let precision = settings.value(&PRECISION)?;
-        let precision: Policy =
-            precision.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
-        let dtypes = [precision.param, precision.compute, precision.output];
-        if dtypes.contains(&FloatDType::F64) {
-            // The data is f32, and operations on two different wide dtypes are not supported.
-            return Err(settings.refuse_given("precision", "without f64: data is made in f32"));
-        }
+        let (precision, precision_note) = precision::read(settings, &device)?;
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
         let train = TrainPlan::read(kind, settings, precision)?;
         let log = LogPlan::read(settings)?;
@@ -204,13 +194,33 @@ impl Plan {
             return Err(settings.refuse_given(key, &expected));
         }
         let quantize = QuantizePlan::read(settings, task.quantizer().err())?;
-        let resolved = settings.finish()?;
-        let plan =
-            Self { name, seed, device, precision, train, log, quantize, task, kind, resolved };
+        let mut resolved = settings.finish()?;
+        if precision_note.is_some() {
+            put(&mut resolved, "precision", Value::String(precision.to_string()));
+        }
+        let plan = Self {
+            name,
+            seed,
+            device,
+            precision,
+            train,
+            log,
+            quantize,
+            task,
+            kind,
+            precision_note,
+            resolved,
+        };
         plan.run_settings(Path::new(""))
             .check_criterion(&plan.task.metrics(), true)
             .map_err(|error| settings.refuse_training(&error))?;
         Ok(plan)
+    }
+
+    /// What `precision = "auto"` decided, with the reason; `None` if a policy was named.
+    #[must_use]
+    pub fn precision_note(&self) -> Option<&str> {
+        self.precision_note.as_deref()
     }
 
     /// What the model is trained to do.

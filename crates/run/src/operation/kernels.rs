@@ -37,7 +37,7 @@ pub(super) fn kernels<W: Workload>(
     let (input, _) = workload.task().example(plan.train.batch, device);
     let input = input.cast_floats(plan.precision.compute);
     let forward = || drop(workload.task().forward(&model, input, &StepContext::evaluation()));
-    let ((), observed) = observe_convolutions(forward);
+    let ((), observed) = plan.precision.scope(|| observe_convolutions(forward));
     let names = layer_names(&model);
     let isa = Isa::detect();
     let choices = observed.into_iter().map(|convolution| {

@@ -116,7 +116,8 @@ fn time_inference<W: Workload>(
             let (input, target) =
                 placed.map_err(|cause| RunError::Stream { split: "test", cause })?;
             let input = input.cast_floats(plan.precision.compute);
-            let output = task.forward(&model, input, &StepContext::evaluation());
+            let forward = || task.forward(&model, input, &StepContext::evaluation());
+            let output = plan.precision.scope(forward);
             let _ = device.sync();
             samples += task.samples(&target);
             drop(output);

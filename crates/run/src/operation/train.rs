@@ -185,6 +185,7 @@ pub(super) fn train<W: Workload>(
     let optimizer = plan.train.optimizer.init();
     let about = workload.about();
     let mut notes = about.notes;
+    notes.extend(plan.precision_note().map(str::to_owned));
     let mut recorded = RecordedMetrics::default();
     if !is_first {
         // Rank 0 renames checkpoints before the others read the newest one.

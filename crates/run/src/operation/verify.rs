@@ -191,7 +191,7 @@ impl<W: Workload> Bench<'_, W> {
         let outputs = [Policy::F32, Policy::BF16_MIXED].map(|policy| {
             let model = self.model(policy).valid();
             let input = input.clone().without_graph().cast_floats(policy.compute);
-            let output = task.forward(&model, input, &StepContext::evaluation());
+            let output = policy.scope(|| task.forward(&model, input, &StepContext::evaluation()));
             output.cast_floats(policy.output).to_floats()
         });
         let parity = Parity::between(&outputs[0], &outputs[1])?;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use updraft_precision::Policy;
 use updraft_run::{Plan, RunFolder, TASKS};
 use updraft_trainer::{Ending, checkpoint_contents, list_checkpoints};
 
@@ -28,6 +29,15 @@ pub(crate) fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, St
     checkpoint_contents(&newest.expect("a checkpoint")).expect("whole")
 }
 
+/// The policies that this machine trains under.
+fn precisions() -> Vec<&'static str> {
+    let mut all = vec!["f32", "bf16-mixed", "f16-mixed"];
+    if Policy::BF16_PRODUCTS.check_device(&crate::train::device().0).is_ok() {
+        all.push("bf16-products");
+    }
+    all
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -44,7 +54,7 @@ proptest! {
         tolerates_faults in any::<bool>(),
         is_averaged in any::<bool>(),
         stop_after in 1..30_u64,
-        precision in proptest::sample::select(vec!["f32", "bf16-mixed", "f16-mixed"]),
+        precision in proptest::sample::select(precisions()),
         transfer in proptest::sample::select(vec!["when-used", "ahead"]),
         read_every in proptest::array::uniform3(1..5_u64),
     ) {

@@ -71,6 +71,39 @@ fn recomputed_activations_train_to_the_same_bits() {
 }
 
 #[test]
+fn products_in_bf16_train_and_resume_to_the_same_bits_and_others_than_in_f32() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
+    let in_f32 = plan(&[]);
+    let plan = plan(&["precision=bf16-products"]);
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let (device, _) = crate::train::device();
+    if let Err(refused) = plan.precision.check_device(&device) {
+        // This processor has no unit for them.
+        let error = crate::train::try_train(&plan, dir.path(), None, &mut Watcher::default())
+            .expect_err("refused");
+        assert!(error.to_string().contains(&refused.to_string()), "{error}");
+        return;
+    }
+    let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+    let mut stops = Watcher { stop_after: Some(2), ..Watcher::default() };
+    let stopped = train(&plan, dir.path(), None, &mut stops);
+    let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut Watcher::default());
+    assert!(weights(&resumed.folder, &plan) == weights(&whole.folder, &plan));
+    let exact = train(&in_f32, dir.path(), None, &mut Watcher::default());
+    assert!(weights(&exact.folder, &in_f32) != weights(&whole.folder, &plan), "products of f32");
+
+    let score = |trained: &updraft_run::Trained| trained.test.as_ref().expect("a score").loss();
+    let difference = (score(&whole) / score(&exact) - 1.0).abs();
+    assert!(difference > 0.0 && difference < 0.02, "{difference}");
+    // Loaded, it is evaluated with the products of its training.
+    let poll = &mut |_| updraft_trainer::Control::Continue;
+    let again = workload(&plan, Some(&whole.folder)).evaluate(&plan, &whole.folder, &device, poll);
+    let again = again.expect("evaluated").expect("not stopped");
+    assert_eq!(again.loss(), score(&whole));
+}
+
+#[test]
 fn training_explains_a_part_of_what_is_masked() {
     let sets = [
         "data.sides=[64, 64]",

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use burn::tensor::Device;
+use updraft_precision::Policy;
 use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS};
 
 /// Reads a configuration as that of `c.toml`.
@@ -146,6 +148,17 @@ fn narrow_gradients_have_a_loss_scale_by_default() {
     assert_eq!(scale("").as_deref(), Some("none"));
     assert_eq!(scale("precision = \"bf16-mixed\"").as_deref(), Some("none"));
     assert_eq!(scale("precision = \"f16-mixed\"").as_deref(), Some("dynamic"));
+}
+
+#[test]
+fn an_automatic_precision_is_stored_as_the_policy_of_the_device_with_the_reason() {
+    let plan = read_with("", &["precision=auto", "device=flex"]).expect("valid").plan;
+    let (policy, reason) = Policy::of_device(&Device::flex());
+    assert_eq!(plan.precision, policy);
+    assert_eq!(plan.table()["precision"].as_str(), Some(policy.to_string().as_str()));
+    assert_eq!(plan.precision_note(), Some(format!("precision {policy}: {reason}").as_str()));
+    let again = read(&plan.to_toml()).expect("valid");
+    assert_eq!((again.precision, again.precision_note()), (policy, None));
 }
 
 #[test]

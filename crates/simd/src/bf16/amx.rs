@@ -10,7 +10,7 @@ use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use super::{BF16_SQUARE, Square, TILE_LANES, Tile};
+use super::{BF16_SQUARE, Square, TILE_LANES, Tile, TilesAt};
 
 /// Proof that the CPU has AMX for bf16 and that the system lets this process use it.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +140,83 @@ impl Tiles {
                 b1 = inout(reg) b[1].as_ptr() => _,
                 c = in(reg) c,
                 low = in(reg) c.wrapping_add(TILE_LANES * BF16_SQUARE),
+                out("tmm0") _,
+                out("tmm1") _,
+                out("tmm2") _,
+                out("tmm3") _,
+                out("tmm4") _,
+                out("tmm5") _,
+                out("tmm6") _,
+                out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+impl Tiles {
+    /// The same of tiles anywhere in buffers.
+    ///
+    /// # Panics
+    /// If factors have different numbers of steps, or a tile is not in its buffer.
+    #[inline]
+    pub(super) fn multiply_at(&self, c: &mut Square, a: TilesAt<'_>, b: TilesAt<'_>) {
+        let steps = [a, b].map(|tiles| tiles.steps.offsets());
+        assert_eq!(steps[0].len(), steps[1].len(), "steps of a product");
+        a.check();
+        b.check();
+        let start = |tiles: TilesAt<'_>, which: usize| {
+            tiles.pairs.as_ptr().cast::<u16>().wrapping_add(tiles.first[which])
+        };
+        let c = c.0.as_mut_ptr().cast::<f32>();
+        // SAFETY: the registers of this thread, which the value does not leave, are set up; the tiles of
+        // every step lie in their buffers, and the result's rows lie one after the other.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "test {steps}, {steps}",
+                "jz 3f",
+                "2:",
+                "mov {at:e}, dword ptr [{of_b}]",
+                "lea {tile}, [{b0} + {at} * 2]",
+                "tileloadd tmm6, [{tile} + {b_pitch} * 1]",
+                "lea {tile}, [{b1} + {at} * 2]",
+                "tileloadd tmm7, [{tile} + {b_pitch} * 1]",
+                "mov {at:e}, dword ptr [{of_a}]",
+                "lea {tile}, [{a0} + {at} * 2]",
+                "tileloadd tmm4, [{tile} + {a_pitch} * 1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "lea {tile}, [{a1} + {at} * 2]",
+                "tileloadd tmm5, [{tile} + {a_pitch} * 1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {of_a}, 4",
+                "add {of_b}, 4",
+                "dec {steps}",
+                "jnz 2b",
+                "3:",
+                "mov {at:e}, 128",
+                "lea {tile}, [{c} + 2048]",
+                "tilestored [{c} + {at} * 1], tmm0",
+                "tilestored [{c} + {at} * 1 + 64], tmm1",
+                "tilestored [{tile} + {at} * 1], tmm2",
+                "tilestored [{tile} + {at} * 1 + 64], tmm3",
+                steps = inout(reg) steps[0].len() => _,
+                of_a = inout(reg) steps[0].as_ptr() => _,
+                of_b = inout(reg) steps[1].as_ptr() => _,
+                a_pitch = in(reg) 2 * a.pitch,
+                b_pitch = in(reg) 2 * b.pitch,
+                a0 = in(reg) start(a, 0),
+                a1 = in(reg) start(a, 1),
+                b0 = in(reg) start(b, 0),
+                b1 = in(reg) start(b, 1),
+                c = in(reg) c,
+                at = out(reg) _,
+                tile = out(reg) _,
                 out("tmm0") _,
                 out("tmm1") _,
                 out("tmm2") _,

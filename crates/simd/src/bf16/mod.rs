@@ -11,8 +11,10 @@ mod pack;
 mod plain;
 #[cfg(test)]
 mod tests;
+mod tiles_at;
 
-pub use pack::{Factor as Bf16Factor, pack_left, pack_right, round_to_bf16};
+pub use pack::{Factor as Bf16Factor, bf16_bits, pack_left, pack_right, round_to_bf16};
+pub use tiles_at::{TileSteps, TilesAt};
 
 /// Rows, or columns, of a tile.
 pub const TILE_LANES: usize = 16;
@@ -37,6 +39,9 @@ impl Default for Tile {
 
 /// `c = a·b`.
 pub type MultiplyTiles<'a> = dyn FnMut(&mut Square, [&[Tile]; 2], [&[Tile]; 2]) + 'a;
+
+/// The same of tiles anywhere in buffers, as many steps of `a` and of `b`.
+pub type MultiplyTilesAt<'a> = dyn FnMut(&mut Square, TilesAt<'_>, TilesAt<'_>) + 'a;
 
 /// What multiplies tiles.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +84,21 @@ impl Bf16Unit {
                 compute(&mut |c, a, b| tiles.multiply(c, a, b));
             }
             Self::Plain => compute(&mut plain::multiply),
+        }
+    }
+
+    /// The same as [`run`](Self::run) of tiles anywhere in buffers.
+    ///
+    /// # Panics
+    /// In `multiply`, if factors have different numbers of steps, or a tile is not in its buffer.
+    pub fn run_at(self, compute: impl FnOnce(&mut MultiplyTilesAt<'_>)) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Amx(amx) => {
+                let tiles = amx.configure();
+                compute(&mut |c, a, b| tiles.multiply_at(c, a, b));
+            }
+            Self::Plain => compute(&mut plain::multiply_at),
         }
     }
 }

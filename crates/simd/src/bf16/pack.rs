@@ -31,7 +31,7 @@ dispatch! {
     /// Rounds numbers to the nearest of bf16, of two equally near ones to the even.
     pub fn round_to_bf16(_simd, numbers: &[f32], to: &mut [f32]) {
         for (to, &number) in to.iter_mut().zip(numbers) {
-            *to = f32::from_bits(rounded(number) << 16);
+            *to = f32::from_bits(bf16_bits(number) << 16);
         }
     }
 }
@@ -72,12 +72,12 @@ fn lanes_of_rows(factor: Factor<'_>, [lane, term]: [usize; 2], count: [usize; 2]
         if let Ok(from) = <&[f32; TILE_TERMS]>::try_from(from) {
             let (pairs, _) = from.as_chunks::<2>();
             for (to, &[low, high]) in to.iter_mut().zip(pairs) {
-                *to = rounded(low) | rounded(high) << 16;
+                *to = bf16_bits(low) | bf16_bits(high) << 16;
             }
             continue;
         }
         for (to, pair) in to.iter_mut().zip(from.chunks(2)) {
-            *to = rounded(pair[0]) | rounded(pair.get(1).copied().unwrap_or(0.0)) << 16;
+            *to = bf16_bits(pair[0]) | bf16_bits(pair.get(1).copied().unwrap_or(0.0)) << 16;
         }
     }
 }
@@ -94,7 +94,7 @@ fn terms_of_rows(factor: Factor<'_>, [lane, term]: [usize; 2], count: [usize; 2]
         let low = row(2 * pair);
         if 2 * pair + 1 == terms {
             for (to, &low) in to.iter_mut().zip(low) {
-                *to = rounded(low);
+                *to = bf16_bits(low);
             }
             break;
         }
@@ -103,12 +103,12 @@ fn terms_of_rows(factor: Factor<'_>, [lane, term]: [usize; 2], count: [usize; 2]
             low.try_into().and_then(|low| high.try_into().map(|high| [low, high]));
         if let Ok([low, high]) = whole {
             for lane in 0..TILE_LANES {
-                to[lane] = rounded(low[lane]) | rounded(high[lane]) << 16;
+                to[lane] = bf16_bits(low[lane]) | bf16_bits(high[lane]) << 16;
             }
             continue;
         }
         for ((to, &low), &high) in to.iter_mut().zip(low).zip(high) {
-            *to = rounded(low) | rounded(high) << 16;
+            *to = bf16_bits(low) | bf16_bits(high) << 16;
         }
     }
 }
@@ -126,8 +126,9 @@ fn transpose<S: Simd>(simd: S, from: &Tile, to: &mut Tile) {
 }
 
 /// The bits of the nearest bf16, of two equally near ones the even one; NaN stays NaN.
+#[must_use]
 #[inline(always)]
-fn rounded(number: f32) -> u32 {
+pub fn bf16_bits(number: f32) -> u32 {
     let bits = number.to_bits();
     let nearest = (bits.wrapping_add(0x7FFF + (bits >> 16 & 1))) >> 16;
     let is_nan = bits & 0x7FFF_FFFF > 0x7F80_0000;

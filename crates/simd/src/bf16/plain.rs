@@ -1,6 +1,6 @@
 //! Tiles multiplied by Rust, with the bits of the tile unit.
 
-use super::{Square, TILE_LANES, Tile};
+use super::{Square, TILE_LANES, Tile, TilesAt};
 
 /// `c = a·b` of two tiles' rows and two tiles' columns.
 pub(super) fn multiply(c: &mut Square, a: [&[Tile]; 2], b: [&[Tile]; 2]) {
@@ -18,6 +18,14 @@ pub(super) fn multiply(c: &mut Square, a: [&[Tile]; 2], b: [&[Tile]; 2]) {
             }
         }
     }
+}
+
+/// The same of tiles anywhere in buffers.
+pub(super) fn multiply_at(c: &mut Square, a: TilesAt<'_>, b: TilesAt<'_>) {
+    a.check();
+    b.check();
+    let [a, b] = [a, b].map(|tiles| [tiles.gathered(0), tiles.gathered(1)]);
+    multiply(c, [&a[0], &a[1]], [&b[0], &b[1]]);
 }
 
 /// Adds the products of a row of pairs and a tile of columns.

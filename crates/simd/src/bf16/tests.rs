@@ -115,6 +115,39 @@ fn what_is_not_finite_or_below_the_normal_range_is_the_same_on_every_path() {
 }
 
 #[test]
+fn tiles_anywhere_in_a_buffer_are_multiplied_as_packed_ones() {
+    // Windows at odd terms of a buffer, in rows of 70.
+    let (pitch, offsets) = (70, [0, 3, 37, 1]);
+    let bits = |seed, len| -> Vec<u32> {
+        let numbers = numbers(seed, 2 * len);
+        numbers.chunks(2).map(|pair| bf16_bits(pair[0]) | bf16_bits(pair[1]) << 16).collect()
+    };
+    let (of_a, of_b) = (bits(5, 40 * pitch), bits(6, 40 * pitch));
+    let a_steps = TileSteps::new(offsets.to_vec());
+    let b_steps = TileSteps::new(offsets.map(|offset| 2 * offset).to_vec());
+    let a = TilesAt { pairs: &of_a, pitch, first: [5, 5 + 16 * pitch], steps: &a_steps };
+    let b = TilesAt { pairs: &of_b, pitch, first: [0, 32], steps: &b_steps };
+    let packed = [a, b].map(|tiles| [tiles.gathered(0), tiles.gathered(1)]);
+    assert_eq!(packed[0][0][1].0[0] & 0xFFFF, of_a[4] & 0xFFFF, "term 5 + 3");
+    assert_eq!(packed[0][1][0].0[TILE_LANES] >> 16, of_a[(5 + 17 * pitch) / 2 + 1] & 0xFFFF);
+    let mut expected = Square::default();
+    plain::multiply(&mut expected, [&packed[0][0], &packed[0][1]], [&packed[1][0], &packed[1][1]]);
+    for unit in [Bf16Unit::Plain, Bf16Unit::detect()] {
+        let mut c = Square::default();
+        unit.run_at(|multiply| multiply(&mut c, a, b));
+        assert_eq!(
+            c.0.map(|row| row.map(f32::to_bits)),
+            expected.0.map(|row| row.map(f32::to_bits))
+        );
+        let outside = TilesAt { first: [0, 2 * of_a.len()], ..a };
+        let refused = std::panic::catch_unwind(|| {
+            unit.run_at(|multiply| multiply(&mut Square::default(), outside, b));
+        });
+        assert!(refused.is_err(), "a tile outside of its buffer");
+    }
+}
+
+#[test]
 fn numbers_are_rounded_to_the_nearest_bf16_and_ties_to_the_even_one() {
     let cases = [
         (1.0, 1.0),

@@ -9,6 +9,7 @@ mod evaluate;
 mod gradients;
 mod lr_find;
 mod masks_and_images;
+mod products;
 mod ranks;
 mod recompute;
 mod rehearse;

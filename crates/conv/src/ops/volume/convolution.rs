@@ -98,7 +98,7 @@ mod fused {
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
-        let spec = ConvSpec { shape, activation: fused, isa };
+        let spec = ConvSpec::new(shape, fused, isa);
         let y = Tensor::<5>::from_dispatch(Dispatch::convolution_3d(x, weight, bias, spec));
         activate_by(y, after, Some(LayerPath::Kernels(isa))).cast(dtype)
     }

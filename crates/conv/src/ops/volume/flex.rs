@@ -29,7 +29,7 @@ impl VolumeBackend for Flex {
         bias: Operand<Self>,
         spec: ConvSpec<3>,
     ) -> FlexTensor {
-        let ConvSpec { shape, activation, isa } = spec;
+        let ConvSpec { shape, activation, isa, .. } = spec;
         let geometry = checked(shape);
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);

@@ -173,7 +173,7 @@ mod fused {
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
-        let spec = ConvSpec { shape, activation: Activation::Identity, isa };
+        let spec = ConvSpec::new(shape, Activation::Identity, isa);
         let y = match recomputed {
             true => Dispatch::recomputed_transposed_convolution_3d(x, weight, bias, spec),
             false => Dispatch::transposed_convolution_3d(x, weight, bias, spec),

@@ -77,8 +77,10 @@ impl<N: Classifier> Network for Uninitialized<N> {
 
     fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError> {
         let network = load((self.init)(device), plan, folder)?;
-        let dtype = plan.precision.compute;
-        Ok(Box::new(move |images: Tensor<4>| network.classify(images.cast(dtype))))
+        let policy = plan.precision;
+        Ok(Box::new(move |images: Tensor<4>| {
+            policy.scope(|| network.classify(images.cast(policy.compute)))
+        }))
     }
 
     fn serve(

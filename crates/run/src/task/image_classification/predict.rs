@@ -31,7 +31,8 @@ pub(super) struct InPrecision<N> {
 
 impl<N: Classifier> Logits for InPrecision<N> {
     fn logits(&self, images: Tensor<4>) -> Tensor<2> {
-        self.network.classify(images.cast(self.policy.compute)).cast(self.policy.output)
+        let images = images.cast(self.policy.compute);
+        self.policy.scope(|| self.network.classify(images)).cast(self.policy.output)
     }
 }
 

@@ -154,7 +154,9 @@ impl<N: Classifier> Workload for Classification<N> {
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {
         let [_, test] =
             loaders(&self.plan, (&plan.train, plan.seed), &self.data, StreamUse::Reading)?;
-        let classify = |images: Tensor<4>| model.classify(images.cast(plan.precision.compute));
+        let policy = plan.precision;
+        let classify =
+            |images: Tensor<4>| policy.scope(|| model.classify(images.cast(policy.compute)));
         pictures(&classify, &test, &*self.data.test, device)
     }
 }

@@ -38,7 +38,8 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
             axis => sides[axis - 2],
         });
         let input = Tensor::<D>::from_data(TensorData::new(planes.clone(), dims), device);
-        let output = network.convert(input.cast(policy.compute)).cast(policy.output);
+        let output = policy.scope(|| network.convert(input.cast(policy.compute)));
+        let output = output.cast(policy.output);
         let output: Vec<f32> = output.into_data().iter().collect();
         let slice = Slice::of(&sides);
         let mut tile = |rgb: Vec<u8>, caption: &str| -> Result<(), RunError> {

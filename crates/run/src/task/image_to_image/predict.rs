@@ -43,7 +43,8 @@ pub(super) struct InPrecision<const D: usize, N> {
 impl<const D: usize, N: ImageNetwork<D>> Converts for InPrecision<D, N> {
     fn convert(&self, windows: WindowBatch, device: &Device) -> Result<Vec<f32>, ModelError> {
         let windows: Tensor<D> = windows.to_tensor(device)?;
-        let output = self.network.convert(windows.cast(self.policy.compute));
+        let windows = windows.cast(self.policy.compute);
+        let output = self.policy.scope(|| self.network.convert(windows));
         Ok(output.cast(self.policy.output).into_data().iter().collect())
     }
 

@@ -38,7 +38,8 @@ pub(super) fn pictures(
         let window = Window { channels, sides, patch: &task.patch };
         let patches = window.patches(planes.clone(), device);
         let visible = own.take_visible(patches.clone());
-        let predicted = network.forward(visible.clone().cast(policy.compute), &own);
+        let input = visible.clone().cast(policy.compute);
+        let predicted = policy.scope(|| network.forward(input, &own));
         let predicted = as_pixels(task.target, predicted.cast(policy.output), &visible);
         // In the order of the window: the visible patches, and the others as predicted.
         let mut place = vec![0_i64; order.len()];

@@ -105,7 +105,8 @@ impl Reconstructor {
             turned.rotate_left(((pass + 1) * masked) % tokens);
             let own = PatchMasks::new(&vec![turned.clone(); batch], task.visible, &self.device);
             let visible = own.take_visible(patches.clone());
-            let predicted = self.network.forward(visible.clone().cast(self.policy.compute), &own);
+            let input = visible.clone().cast(self.policy.compute);
+            let predicted = self.policy.scope(|| self.network.forward(input, &own));
             let predicted = as_pixels(task.target, predicted.cast(self.policy.output), &visible);
             let ids: Vec<i64> = turned[task.visible..].iter().map(|&at| at as i64).collect();
             for &at in &turned[task.visible..] {

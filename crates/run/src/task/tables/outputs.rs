@@ -33,7 +33,7 @@ fn in_parts<N: RowNetwork>(
         let classes = batch.classes[start * columns..end * columns].to_vec();
         let numbers = batch.numbers[start * wide..end * wide].to_vec();
         let (classes, numbers) = place_rows((classes, numbers), end - start, device);
-        let part = model.outputs(classes, numbers.cast(policy.compute));
+        let part = policy.scope(|| model.outputs(classes, numbers.cast(policy.compute)));
         all.resize_with(part.len(), Vec::new);
         for (target, outputs) in all.iter_mut().zip(part) {
             target.push(outputs.cast(policy.output));

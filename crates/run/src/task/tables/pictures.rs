@@ -37,7 +37,7 @@ pub(super) fn pictures<N: RowNetwork>(
         let batch = batch?;
         let rows = batch.indices.len();
         let (classes, numbers) = place_rows((batch.classes, batch.numbers), rows, device);
-        let outputs = model.outputs(classes, numbers.cast(policy.compute));
+        let outputs = policy.scope(|| model.outputs(classes, numbers.cast(policy.compute)));
         for (at, (target, truth)) in learn.targets.iter().zip(&batch.targets).enumerate() {
             let outputs = outputs[at].clone().cast(policy.output).cast(FloatDType::F32);
             let found: Vec<f64> = match target.kind {

@@ -119,7 +119,8 @@ impl<N: RowNetwork> RowPredictor<N> {
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
         let input = (classes.collect(), numbers.collect());
         let (classes, numbers) = place_rows(input, range.len(), &self.device);
-        let outputs = self.model.outputs(classes, numbers.cast(self.policy.compute));
+        let numbers = numbers.cast(self.policy.compute);
+        let outputs = self.policy.scope(|| self.model.outputs(classes, numbers));
         let mut predicted: Vec<Vec<PredictedTarget>> = vec![Vec::new(); range.len()];
         let targets = self.learn.targets.iter().zip(&self.coding.codes).zip(outputs);
         for ((target, code), outputs) in targets {

@@ -53,13 +53,13 @@ impl AnyConv {
     /// A convolution of images.
     pub(crate) fn images(shape: ConvShape<2>, isa: Isa) -> Self {
         observe::note(shape);
-        Self::Images(ConvSpec { shape, activation: Activation::Identity, isa })
+        Self::Images(ConvSpec::new(shape, Activation::Identity, isa))
     }
 
     /// A convolution of volumes.
     pub(crate) fn volumes(shape: ConvShape<3>, isa: Isa) -> Self {
         observe::note_3d(shape);
-        Self::Volumes(ConvSpec { shape, activation: Activation::Identity, isa })
+        Self::Volumes(ConvSpec::new(shape, Activation::Identity, isa))
     }
 }
 
