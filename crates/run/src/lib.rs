@@ -31,9 +31,10 @@ pub use experiment::Experiment;
 
 // Configurations and plans.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, KeepPlan, Key,
-    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, RecomputePlan, ResidentPlan,
-    Settings, TaskDefault, TrainPlan, TunePlan, UnusedKey, WorkersPlan, key_table, origins,
+    AnyKey, AutoBatchPlan, BatchNormPlan, BatchesPlan, ConfigError, DistributedPlan, Edit, Edited,
+    InnerKey, KeepPlan, Key, KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile,
+    RecomputePlan, ResidentPlan, Settings, TaskDefault, TrainPlan, TunePlan, UnusedKey, WirePlan,
+    WorkersPlan, key_table, origins,
 };
 
 // Tasks.

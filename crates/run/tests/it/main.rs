@@ -12,6 +12,7 @@ mod plans;
 mod pretrained;
 mod profiles;
 mod quantization_aware;
+mod ranks;
 mod refusals;
 mod resident;
 mod tables;
