@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, batch_sweep, compare, compare_options, endure, eval, explain, lr_find, pipeline,
-    predict, probe, quantize, report, tasks, train, tune, tune_performance, validate, verify,
-    warm_up,
+    batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
+    pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance, validate,
+    verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -28,6 +28,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Train(train::TrainCommand),
+    Launch(launch::LaunchArgs),
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
     Tasks(tasks::TasksArgs),

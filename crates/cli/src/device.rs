@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use burn::tensor::Device;
-use updraft_device::{Backend, DeviceSpec, Selection, open, probe, select};
+use updraft_device::{Backend, DeviceSpec, Selection, open, probe, select, select_for_rank};
 
 /// The environment variable that names burn's default device.
 const DEFAULT_DEVICE: &str = "BURN_DEVICE";
@@ -12,6 +12,18 @@ const DEFAULT_DEVICE: &str = "BURN_DEVICE";
 /// Chooses and opens a device.
 pub(crate) fn choose(spec: &DeviceSpec) -> Result<(Device, Selection)> {
     let selection = select(spec, &probe())?;
+    let device = open(&selection)?;
+    tracing::info!(device = %selection.id, reason = %selection.reason, "device chosen");
+    Ok((device, selection))
+}
+
+/// The same for one of several ranks of a machine, by its number there.
+pub(crate) fn choose_for_rank(
+    spec: &DeviceSpec,
+    local_rank: Option<usize>,
+) -> Result<(Device, Selection)> {
+    let Some(local_rank) = local_rank else { return choose(spec) };
+    let selection = select_for_rank(spec, &probe(), local_rank)?;
     let device = open(&selection)?;
     tracing::info!(device = %selection.id, reason = %selection.reason, "device chosen");
     Ok((device, selection))

@@ -127,13 +127,14 @@ fn ended(error: &anyhow::Error) -> u8 {
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
         batch_find, batch_sweep, compare, compare_options, dry_run_of, endure, eval, explain,
-        lr_find, pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance,
-        validate, verify, warm_up,
+        launch, lr_find, pipeline, predict, probe, quantize, report, tasks, train, tune,
+        tune_performance, validate, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
         return match &arguments.command {
             Command::Train(args) => train::dry_run(registry, args),
+            Command::Launch(args) => launch::dry_run(registry, args),
             Command::Pipeline(args) => pipeline::dry_run(registry, args),
             Command::Eval(args) => eval::dry_run(registry, args),
             Command::Predict(args) => predict::dry_run(registry, args),
@@ -162,6 +163,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     stop::install();
     match &arguments.command {
         Command::Train(args) => train::run(registry, args, &log),
+        Command::Launch(args) => launch::run(registry, args),
         Command::Pipeline(args) => pipeline::run(registry, args, &log),
         Command::Eval(args) => eval::run(registry, args),
         Command::Predict(args) => predict::run(registry, args),

@@ -1,36 +1,51 @@
 //! The ranks of a run that a launcher such as `mpirun` started.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
-use updraft_distributed::{Alone, Collective, Launch, Launcher};
+#[cfg(feature = "mpi")]
+use updraft_distributed::Collective;
+use updraft_distributed::{Alone, Launch, Launcher, Shared};
 use updraft_run::{Beginning, Observer, RunError};
 use updraft_trainer::{Control, Event};
 
 use crate::stop;
 
-/// The engine that connects this process with the others.
-pub(crate) enum Connected {
-    /// The only process.
-    Alone(Alone),
-    /// Processes that an MPI library connects.
-    #[cfg(feature = "mpi")]
-    Mpi(updraft_distributed::Mpi),
+/// What connects this process with the other ranks.
+pub(crate) struct Connected {
+    collective: Shared,
+    launch: Option<Launch>,
 }
 
 impl Connected {
     /// Connects with the other ranks; at most once per process.
     ///
+    /// A rank that waits for the others longer than `timeout` ends the process, and thereby all of
+    /// them.
+    ///
     /// # Errors
     /// For a process that an MPI launcher started as one of several, if the program was built
     /// without MPI: each would train a run of its own.
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start(timeout: Duration) -> Result<Self> {
         let launch = Launch::detect(|name| std::env::var(name).ok())?;
         #[cfg(feature = "mpi")]
         if launch.is_some() {
             let Some(mpi) = updraft_distributed::Mpi::start() else {
                 bail!("MPI was initialized before in this process");
             };
-            return Ok(Self::Mpi(mpi));
+            let watched = updraft_distributed::Watched::new(mpi, timeout, |stalled| {
+                let updraft_distributed::Stalled { rank, call, waited } = stalled;
+                crate::terminal::say(&format!(
+                    "error: rank {rank} waited {} s for the others in `{call}`; \
+                     `train.distributed.timeout` is the longest time",
+                    waited.as_secs()
+                ));
+                // Exit handlers of MPI would wait for the other ranks.
+                std::process::abort();
+            });
+            return Ok(Self { collective: Shared::new(watched), launch });
         }
+        let _ = timeout;
         if let Some(Launch { size, launcher, .. }) = launch
             && size > 1
             // Slurm sets its variables for the script of a job, too.
@@ -41,27 +56,28 @@ impl Connected {
                  with the feature `mpi`, or start it without a launcher"
             );
         }
-        Ok(Self::Alone(Alone))
+        Ok(Self { collective: Shared::new(Alone), launch: None })
     }
 
-    pub(crate) fn collective(&mut self) -> &mut dyn Collective {
-        match self {
-            Self::Alone(alone) => alone,
-            #[cfg(feature = "mpi")]
-            Self::Mpi(mpi) => mpi,
-        }
+    pub(crate) fn collective(&self) -> Shared {
+        self.collective.clone()
+    }
+
+    /// The number of this rank on its machine, which chooses among several devices of one kind.
+    pub(crate) fn local_rank(&self) -> Option<usize> {
+        self.launch.filter(|launch| launch.size > 1).and_then(|launch| launch.local_rank)
     }
 
     /// The result of a rank; an error of one of several ends all of them, because the others would
     /// wait for it.
     pub(crate) fn finish<T>(self, result: Result<T>) -> Result<T> {
         #[cfg(feature = "mpi")]
-        if let (Err(error), Self::Mpi(mpi)) = (&result, &self)
-            && mpi.size() > 1
+        if let Err(error) = &result
+            && self.collective.size() > 1
         {
-            let (rank, size) = (mpi.rank(), mpi.size());
+            let (rank, size) = (self.collective.rank(), self.collective.size());
             crate::terminal::say(&format!("error: rank {rank} of {size}: {error:#}"));
-            mpi.abort(crate::exit_code(error).into());
+            updraft_distributed::Mpi::abort(crate::exit_code(error).into());
         }
         result
     }

@@ -1,6 +1,7 @@
 //! `train` on several ranks: repeats its bits, ends if a rank is killed, and resumes.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test without a harness")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,6 +48,9 @@ fn main() {
     assert_eq!(weights(killed), expected);
     println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
 
+    launched(&expected);
+    timed_out();
+
     for (set, key) in [
         ("train.batch=1", "`train.batch` is 1"),
         ("train.auto_batch={}", "`train.auto_batch` needs a single rank"),
@@ -61,6 +65,66 @@ fn main() {
         assert!(run_of(folder.path()).is_none(), "{set}: no run folder is left");
     }
     println!("settings that need a single rank are refused by their keys");
+}
+
+/// A rank of `launch` is killed: it starts the ranks again, which end in the same checkpoint.
+fn launched(expected: &BTreeMap<String, String>) {
+    let launch = |runs: &Path, options: &[&str]| {
+        let mut arguments = vec!["launch", "-n", "2"];
+        arguments.extend(options);
+        arguments.extend(["--", "train", "--runs", runs.to_str().unwrap()]);
+        arguments.extend(SMALL.iter().flat_map(|set| ["--set", set]));
+        Command::new(env!("CARGO_BIN_EXE_updraft"))
+            .args(arguments)
+            .env("RAYON_NUM_THREADS", "1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let child = launch(folder.path(), &["--restarts", "2"]);
+    for after in [30, 110] {
+        let started = Instant::now();
+        while steps(folder.path()) < after {
+            assert!(started.elapsed() < Duration::from_secs(120), "the run does not go on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        kill_rank_1(folder.path());
+    }
+    let text = finished(child);
+    assert_eq!(text.matches("2 ranks from the newest checkpoint").count(), 2, "{text}");
+    assert!(weights(folder.path()) == *expected, "{text}");
+    println!("launch: rank 1 was killed twice, and the restarted ranks have the same checkpoint");
+
+    let folder = tempfile::tempdir().unwrap();
+    let child = launch(folder.path(), &["--restarts", "0"]);
+    while steps(folder.path()) < 30 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_rank_1(folder.path());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("0 restarts used up"), "{text}");
+}
+
+/// A rank that is stopped, and does not end, ends the others after the timeout.
+fn timed_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["train", "--runs", folder.path().to_str().unwrap()];
+    arguments.extend(SMALL.iter().flat_map(|set| ["--set", set]));
+    arguments.extend(["--set", "train.distributed.timeout=1"]);
+    let child = mpirun(&arguments);
+    while steps(folder.path()) < 30 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let started = Instant::now();
+    signal_rank_1(folder.path(), "-STOP");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("waited 1 s for the others"), "{text}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+    println!("a rank that hangs ends the run after the timeout");
 }
 
 fn mpirun(arguments: &[&str]) -> Child {
@@ -98,7 +162,7 @@ fn steps(runs: &Path) -> usize {
 }
 
 /// Every part of the newest checkpoint.
-fn weights(runs: &Path) -> impl PartialEq + std::fmt::Debug {
+fn weights(runs: &Path) -> BTreeMap<String, String> {
     let run = run_of(runs).unwrap();
     let newest = list_checkpoints(&run.join("checkpoints")).unwrap().pop().unwrap();
     checkpoint_contents(&newest).unwrap()
@@ -106,6 +170,10 @@ fn weights(runs: &Path) -> impl PartialEq + std::fmt::Debug {
 
 /// Kills the process that is rank 1 of a run in this folder.
 fn kill_rank_1(runs: &Path) {
+    signal_rank_1(runs, "-9");
+}
+
+fn signal_rank_1(runs: &Path, signal: &str) {
     let has = |path: PathBuf, text: &str| {
         fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
     };
@@ -117,5 +185,5 @@ fn kill_rank_1(runs: &Path) {
     });
     let process = rank.next().expect("rank 1 runs");
     let id = process.file_name().unwrap().to_str().unwrap();
-    assert!(Command::new("kill").args(["-9", id]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, id]).status().unwrap().success());
 }

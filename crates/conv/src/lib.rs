@@ -33,6 +33,10 @@ pub use ops::{
     conv3d, fake_quantize, group_norm, join_channels, resize2d, resize3d, weighted_sum,
 };
 
+// Batch norms over several ranks.
+#[cfg(feature = "burn")]
+pub use ops::{Gather, synchronize_batch_norms};
+
 // Memory that operations on flex keep for reuse.
 #[cfg(feature = "flex")]
 pub use updraft_simd::{release_memory, set_memory_capacity};

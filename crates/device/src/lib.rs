@@ -23,7 +23,7 @@ pub use probe::{Card, Inventory, InventoryEntry, State, probe};
 
 // Choosing and opening one.
 pub use open::open;
-pub use select::{Rejection, Selection, select};
+pub use select::{Rejection, Selection, select, select_for_rank};
 
 // Features in use, and memory.
 pub use applied::{Applied, applied};

@@ -59,6 +59,35 @@ pub fn select(spec: &DeviceSpec, inventory: &Inventory) -> Result<Selection, Dev
     }
 }
 
+/// [`select`] for one of several processes of a machine, the one with this number among them.
+///
+/// If no index is asked for, the processes take the usable devices of the chosen backend in turn;
+/// with more processes than devices, several share one.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_for_rank(
+    spec: &DeviceSpec,
+    inventory: &Inventory,
+    local_rank: usize,
+) -> Result<Selection, DeviceError> {
+    let first = select(spec, inventory)?;
+    if matches!(spec, DeviceSpec::Exact { index: Some(_), .. }) {
+        return Ok(first);
+    }
+    let is_alike = |entry: &&InventoryEntry| {
+        entry.id.backend == first.id.backend && entry.state == State::Usable && !entry.is_software
+    };
+    let mut alike: Vec<_> = inventory.entries.iter().filter(is_alike).collect();
+    alike.sort_by_key(|entry| entry.id);
+    if alike.len() < 2 {
+        return Ok(first);
+    }
+    let entry = alike[local_rank % alike.len()];
+    let reason = format!("{}, for the process {local_rank} of this machine", first.reason);
+    Ok(Selection { rejected: first.rejected, ..selected(entry, reason) })
+}
+
 fn automatic(inventory: &Inventory) -> Result<Selection, DeviceError> {
     let mut entries: Vec<_> = inventory.entries.iter().collect();
     entries.sort_by_key(|entry| (entry.is_software, entry.id));

@@ -8,6 +8,7 @@ mod launch;
 mod mpi;
 mod reduce;
 mod share;
+mod shared;
 mod threads;
 mod watchdog;
 mod wire;
@@ -17,12 +18,13 @@ mod wire;
 pub use crate::mpi::Mpi;
 pub use alone::Alone;
 pub use collective::{Collective, CollectiveError};
+pub use shared::Shared;
 pub use threads::Threads;
 pub use watchdog::{Stalled, Watched};
 
 // Computations on collectives.
 pub use agree::{agree, gather};
-pub use reduce::{AllReduce, sum_f64};
+pub use reduce::{AllReduce, gather_f64, sum_f64};
 pub use share::Share;
 pub use wire::Wire;
 

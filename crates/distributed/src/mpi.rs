@@ -33,8 +33,10 @@ impl Mpi {
     }
 
     /// Ends every rank with an exit code.
-    pub fn abort(&self, code: i32) -> ! {
-        self.world.abort(code)
+    ///
+    /// Call it between [`start`](Self::start) and the end of the engine.
+    pub fn abort(code: i32) -> ! {
+        SimpleCommunicator::world().abort(code)
     }
 
     /// The name and the version of the library.

@@ -74,6 +74,24 @@ impl AllReduce {
     }
 }
 
+/// The numbers of every rank, in the order of ranks; all pass equally many.
+///
+/// # Errors
+/// As [`AllReduce::sum`].
+pub fn gather_f64(
+    collective: &mut dyn Collective,
+    numbers: &[f64],
+) -> Result<Vec<Vec<f64>>, CollectiveError> {
+    let send: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut receive = vec![0; send.len() * collective.size()];
+    collective.all_gather(&send, &mut receive)?;
+    let numbers = |rank: usize| {
+        let own = &receive[rank * send.len()..][..send.len()];
+        own.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
+    };
+    Ok((0..collective.size()).map(numbers).collect())
+}
+
 /// Replaces every number by its sum over all ranks, for few numbers: losses, counts, flags.
 ///
 /// # Errors
@@ -82,15 +100,11 @@ pub fn sum_f64(
     collective: &mut dyn Collective,
     numbers: &mut [f64],
 ) -> Result<(), CollectiveError> {
-    let send: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    if send.is_empty() || collective.size() == 1 {
+    if collective.size() == 1 {
         return Ok(());
     }
-    let mut receive = vec![0; send.len() * collective.size()];
-    collective.all_gather(&send, &mut receive)?;
-    for (rank, ours) in receive.chunks_exact(send.len()).enumerate() {
-        for (sum, bytes) in numbers.iter_mut().zip(ours.as_chunks().0) {
-            let number = f64::from_le_bytes(*bytes);
+    for (rank, own) in gather_f64(collective, numbers)?.into_iter().enumerate() {
+        for (sum, number) in numbers.iter_mut().zip(own) {
             *sum = if rank == 0 { number } else { *sum + number };
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use toml::Value;
 use updraft_device::{open, select};
-use updraft_distributed::Alone;
+use updraft_distributed::{Alone, Shared};
 use updraft_trainer::{Control, Event};
 
 use crate::config::{ConfigError, Plan, Profile, Settings};
@@ -157,7 +157,7 @@ impl Experiment {
             selection: &selection,
             runs: &self.runs,
             resumed: None,
-            collective: &mut Alone,
+            collective: Shared::new(Alone),
             trace_steps: None,
             began,
         };

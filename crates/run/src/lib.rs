@@ -31,10 +31,10 @@ pub use experiment::Experiment;
 
 // Configurations and plans.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, CalibrationMethod, ConfigError, Edit, Edited, InnerKey,
-    KeepPlan, Key, KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, QuantizePlan,
-    RecomputePlan, ResidentPlan, RoundingMethod, Settings, TaskDefault, TrainPlan, TunePlan,
-    UnusedKey, WorkersPlan, key_table, origins,
+    AnyKey, AutoBatchPlan, BatchNormPlan, BatchesPlan, CalibrationMethod, ConfigError,
+    DistributedPlan, Edit, Edited, InnerKey, KeepPlan, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
+    Planned, Profile, QuantizePlan, RecomputePlan, ResidentPlan, RoundingMethod, Settings,
+    TaskDefault, TrainPlan, TunePlan, UnusedKey, WirePlan, WorkersPlan, key_table, origins,
 };
 
 // Tasks.

@@ -1,6 +1,6 @@
 //! Statistics of batch norms over a whole data set, instead of running averages.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
@@ -78,21 +78,7 @@ fn recompute<M: Module, I: Clone, E>(
     batches: &mut dyn Iterator<Item = Result<(I, usize), E>>,
     poll: &mut dyn FnMut(u64) -> Control,
 ) -> Result<Option<M>, E> {
-    // `valid` gives the copy its own statistics; a clone would share them.
-    let copy = model.valid().train();
-    let learned = learned(&copy);
-    let mut find = FindStatistics { learned: &learned, found: Found::default() };
-    visit_paths(&copy, &mut find);
-    let found = find.found;
-    let mut copy = match noise {
-        Noise::Off => {
-            copy.map(&mut Silence { path: Vec::new(), keepers: &found.keepers, count: 0 })
-        }
-        #[cfg(test)]
-        Noise::On => copy,
-    };
-    // No batch has a backward pass that would release its graph.
-    copy = copy.map(&mut Untrack);
+    let (mut copy, found) = observable(model, noise);
     let mut sums: BTreeMap<ParamId, Moments> = BTreeMap::new();
     let mut shares: BTreeMap<ParamId, f64> = BTreeMap::new();
     let mut samples = 0.0;
@@ -127,6 +113,41 @@ fn recompute<M: Module, I: Clone, E>(
         results.insert(*id, moments.over(samples, mean));
     }
     Ok(Some(copy.valid().map(&mut Write { values: &results })))
+}
+
+/// A copy of a model whose forward passes change statistics of its own, and these statistics.
+fn observable<M: Module>(model: &M, noise: Noise) -> (M, Found) {
+    // `valid` gives the copy its own statistics; a clone would share them.
+    let copy = model.valid().train();
+    let learned = learned(&copy);
+    let mut find = FindStatistics { learned: &learned, found: Found::default() };
+    visit_paths(&copy, &mut find);
+    let found = find.found;
+    let copy = match noise {
+        Noise::Off => {
+            copy.map(&mut Silence { path: Vec::new(), keepers: &found.keepers, count: 0 })
+        }
+        #[cfg(test)]
+        Noise::On => copy,
+    };
+    // No batch has a backward pass that would release its graph.
+    (copy.map(&mut Untrack), found)
+}
+
+/// The batch norms of a model that follow their batches, by the parameter of their running
+/// variance: that of their running mean, and the share of a batch in both.
+pub(crate) fn followers<M: Module, I: Clone>(
+    model: &M,
+    forward: &dyn Fn(&M, I),
+    input: &I,
+) -> HashMap<ParamId, (ParamId, f64)> {
+    let (mut copy, found) = observable(model, Noise::Off);
+    let shares = momenta(&mut copy, &found, forward, input);
+    let of_pair = |(variance, mean): (&ParamId, &ParamId)| {
+        let share = *shares.get(mean)?;
+        Some((*variance, (*mean, share)))
+    };
+    found.pairs.iter().filter_map(of_pair).collect()
 }
 
 /// The statistics of a model: which there are, and which belong together.

@@ -75,7 +75,7 @@ impl<M: Module> Run<M> {
         mut self,
         course: &Course<'_, T, T::Batch>,
         ema: &mut Option<Ema<M>>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<(Self, Option<Pass<T::Score>>), TrainError> {
         let (task, settings, device) = (course.task, course.settings, course.device);
@@ -240,7 +240,7 @@ impl<M: Module> Run<M> {
         &self,
         course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
         let (task, settings) = (course.task, course.settings);

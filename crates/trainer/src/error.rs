@@ -127,6 +127,17 @@ pub enum TrainError {
         /// Its error.
         reason: String,
     },
+    /// A layer does not synchronize its statistics among the ranks.
+    #[error(
+        "the batch norm of `{path}` is not synchronized: rank {rank} has other statistics than \
+         rank 0, because the layer does not run Updraft's kernels; use batch norms of each rank"
+    )]
+    NotSynchronized {
+        /// The running statistic.
+        path: String,
+        /// The first rank whose value differs from that of rank 0.
+        rank: usize,
+    },
     /// A checkpoint could not be written or read.
     #[error("{cause}")]
     Checkpoint {

@@ -35,7 +35,7 @@ impl<M: Module> Run<M> {
         course: &Course<'_, T, T::Batch>,
         unread: Vec<(Made, UnreadUpdate)>,
         pass: &mut Pass<T::Score>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Control, TrainError> {
         let (mut made, updates): (Vec<_>, Vec<_>) = unread.into_iter().unzip();
@@ -61,7 +61,7 @@ impl<M: Module> Run<M> {
         made: Made,
         outcome: StepOutcome<T::Score>,
         pass: &mut Pass<T::Score>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Control, TrainError> {
         let (task, settings, step) = (course.task, course.settings, made.step);

@@ -7,9 +7,9 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use updraft_distributed::{Alone, Wire};
 use updraft_precision::Norm;
 
+use crate::bn_recompute::{followers, keeps_statistics};
 use crate::checkpoint::{self, CheckpointError, RunState, Snapshot};
 use crate::criterion::EpochScore;
 use crate::ema::Ema;
@@ -21,7 +21,8 @@ use crate::metric::{Evaluation, LossSums};
 use crate::ranks::Ranks;
 use crate::settings::RunSettings;
 use crate::stream::BatchStream;
-use crate::task::{Task, metric_specs};
+use crate::task::{Mode, StepContext, Task, metric_specs};
+use crate::tensors::Tensors;
 
 /// The training of a model: its optimizer, its progress and the model itself.
 #[derive(Debug)]
@@ -150,8 +151,7 @@ impl<M: Module> Run<M> {
         device: &Device,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
     ) -> Result<Finished<M>, TrainError> {
-        let mut alone = Alone;
-        let mut ranks = Ranks::new(&mut alone, Wire::F32);
+        let mut ranks = Ranks::alone();
         self.train_on_ranks(task, settings, data, device, &mut ranks, watch)
     }
 
@@ -160,8 +160,10 @@ impl<M: Module> Run<M> {
     /// same model.
     ///
     /// The parameters are those of rank 0. Losses and scores are those of all ranks. Batch norms
-    /// normalize by the statistics of a rank's own part; the running statistics are the mean over
-    /// the ranks after every update. Rank 0 alone writes checkpoints, and all of them read the
+    /// normalize by the statistics of a rank's own part, unless they are
+    /// [synchronized](Ranks::with_synchronized_batch_norms); the running statistics are those of
+    /// the batches of all ranks after every update: variances include the differences between the
+    /// means of ranks. Rank 0 alone writes checkpoints, and all of them read the
     /// folder. A request to stop takes effect after the next update. With one rank it is
     /// [`train`](Self::train), bit for bit; the same number of ranks gives the same bits, another
     /// number another rounding. Random numbers of the device differ from rank to rank.
@@ -169,7 +171,8 @@ impl<M: Module> Run<M> {
     /// # Errors
     /// As [`train`](Self::train); [`TrainError::Collective`] if a rank is lost or has other
     /// settings, another model or other data, [`TrainError::Rank`] if rank 0 cannot write a
-    /// checkpoint, [`TrainError::Setting`] for recomputed batch norms and late reads, which need a
+    /// checkpoint, [`TrainError::NotSynchronized`] for a layer that cannot synchronize its
+    /// statistics, [`TrainError::Setting`] for recomputed batch norms and late reads, which need a
     /// single rank.
     ///
     /// # Panics
@@ -180,7 +183,7 @@ impl<M: Module> Run<M> {
         settings: &RunSettings,
         data: RunData<'_, T::Batch>,
         device: &Device,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
     ) -> Result<Finished<M>, TrainError> {
         settings.validate()?;
@@ -211,6 +214,7 @@ impl<M: Module> Run<M> {
         })?;
         if !ranks.is_alone() {
             settings.check_for_several_ranks()?;
+            ranks.agree_on_exchange()?;
             let (test, state) = (data.test.map(BatchStream::samples), &self.state);
             ranks.agree(&[
                 ("the settings of the run", format!("{settings:?}")),
@@ -234,13 +238,38 @@ impl<M: Module> Run<M> {
         let started = Instant::now();
         let course =
             Course { task, settings, data, device, metrics, direction, started, per_epoch, steps };
+        self.follow_batch_norms(&course, ranks)?;
         self.follow(&course, ranks, watch)
+    }
+
+    /// Measures how the batch norms of the model follow the batches, where ranks merge their running
+    /// statistics.
+    fn follow_batch_norms<T: Task<M>>(
+        &self,
+        course: &Course<'_, T, T::Batch>,
+        ranks: &mut Ranks,
+    ) -> Result<(), TrainError> {
+        if ranks.is_alone() || ranks.synchronizes() || !keeps_statistics(&self.model) {
+            return Ok(());
+        }
+        let (task, settings, epoch) = (course.task, course.settings, self.state.epoch);
+        let failed = |cause| TrainError::Data { epoch, split: "training", cause };
+        // As in `serve`, copies of a model do not use burn's recomputation strategy.
+        let device = course.device.clone().without_autodiff().autodiff();
+        let batch = course.data.train.epoch(epoch).next().transpose().map_err(failed)?;
+        let Some(batch) = batch else { return Ok(()) };
+        let (input, _) = task.place(batch, &device).map_err(failed)?;
+        let input = input.cast_floats(settings.step.policy.compute);
+        let (step, seed) = (self.state.step, settings.seed);
+        let context = StepContext { mode: Mode::Training, epoch, step, seed };
+        let forward = |model: &M, input| drop(task.forward(model, input, &context));
+        ranks.follow_statistics(&self.model, &followers(&self.model, &forward, &input))
     }
 
     fn follow<T: Task<M>>(
         mut self,
         course: &Course<'_, T, T::Batch>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {
         let settings = course.settings;
@@ -315,7 +344,7 @@ impl<M: Module> Run<M> {
         settings: &RunSettings,
         ema: Option<&Ema<M>>,
         served: Option<&M>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<PathBuf, TrainError> {
         let folder = &settings.checkpoints.folder;
@@ -348,7 +377,7 @@ impl<M: Module> Run<M> {
         mut self,
         course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
-        ranks: &mut Ranks<'_>,
+        ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {
         let checkpoint = self.save(course.settings, ema, None, ranks, watch)?;

@@ -3,7 +3,6 @@
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
-use updraft_distributed::{Alone, Wire};
 use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled, square_sums};
 
 use crate::accumulate::GradientMean;
@@ -16,7 +15,7 @@ use crate::freeze::Freeze;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
-use crate::ranks::{Ranks, Statistics, StepShare, has_gradient};
+use crate::ranks::{Ranks, StepShare, has_gradient};
 use crate::task::Task;
 use crate::tensors::Tensors;
 
@@ -146,8 +145,7 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
     settings: &StepSettings,
     at: StepAt,
 ) -> Result<(M, StepOutcome<T::Score>), TrainError> {
-    let mut alone = Alone;
-    let mut ranks = Ranks::new(&mut alone, Wire::F32);
+    let mut ranks = Ranks::alone();
     train_step_on_ranks(task, model, optimizer, scaler, batches, (settings, at), &mut ranks)
 }
 
@@ -160,10 +158,12 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     scaler: &mut LossScaler,
     batches: &mut dyn Iterator<Item = Placed<T::Input, T::Target>>,
     (settings, at): (&StepSettings, StepAt),
-    ranks: &mut Ranks<'_>,
+    ranks: &mut Ranks,
 ) -> Result<(M, StepOutcome<T::Score>), TrainError> {
     let StepAt { step, learning_rate, .. } = at;
-    let statistics = (!ranks.is_alone()).then(|| Statistics::of(&model));
+    let mut statistics = ranks.statistics_before(&model);
+    let mut counts = Vec::new();
+    let mut bad = None;
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
     let before = is_taken_back.then(|| Buffers::of(&model));
     let mut pass = BatchPass::new(task, settings, at)?;
@@ -177,9 +177,14 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
         let (given, target) = batch;
         let count = task.samples(&target);
         let mut clock = PhaseClock::start(&device, settings.timing);
-        let passed = pass.run(&model, (&given, &target), scaler, &mut clock, &mut times);
+        let passed = ranks
+            .pass(count, || pass.run(&model, (&given, &target), scaler, &mut clock, &mut times))?;
         let Passed { gradients, losses, output, numbers } = passed;
         mean.add(gradients, count, &model);
+        if let Some(statistics) = &mut statistics {
+            statistics.add(&model);
+        }
+        counts.push(count);
         times.backward_us += clock.lap_us();
         let next = batches.next().transpose()?;
         // The time of the iterator is not part of the backward pass.
@@ -200,41 +205,47 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
         times.backward_us += clock.lap_us();
         if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
             let tensor = first_bad_tensor(&given, &target, &model, &output);
-            break Err(TrainError::NonFiniteLoss { step, loss, tensor });
+            let error = TrainError::NonFiniteLoss { step, loss, tensor };
+            if !ranks.synchronizes() {
+                break Err(error);
+            }
+            // Other ranks wait for this one in the passes of the batches that are left.
+            bad.get_or_insert(error);
         }
-        match (next, gradients) {
-            (Some(next), _) => batch = next,
-            (None, gradients) => break Ok((gradients, squares)),
+        match (next, bad.take()) {
+            (Some(next), first) => (batch, bad) = (next, first),
+            (None, Some(error)) => break Err(error),
+            (None, None) => break Ok((gradients, squares)),
         }
     };
     let mut clock = PhaseClock::start(&device, settings.timing);
-    let (result, model) = match statistics {
-        None => {
-            let own = result.map(|(gradients, squares)| {
-                (gradients.expect("the last batch completes the gradients"), squares)
-            });
-            (own, model)
-        }
-        Some(before) => {
-            let bad = result.as_ref().err().and_then(non_finite_loss);
-            let own = match result {
-                Ok(_) => mean.into_mean(&model),
-                Err(_) => GradientsParams::new(),
-            };
-            let has_gradient = has_gradient(&own, &model);
-            let samples = sums.samples;
-            let shares = ranks.exchange(StepShare { sums, score, bad, has_gradient })?;
-            (sums, score) = StepShare::merged(&shares);
-            match StepShare::first_bad(&shares, step) {
-                Some(bad) => (Err(bad), model),
-                None => {
-                    let weight = samples as f64 / sums.samples as f64;
-                    let expected = StepShare::expected(&shares);
-                    let (mean, model) = ranks.mean(own, weight, &expected, &before, model)?;
-                    let gradients = Gradients::of(mean, &model, settings, scaler);
-                    let squares = gradients.square_sums.clone().map(read).unwrap_or_default();
-                    (Ok((gradients, squares)), model)
-                }
+    let (result, model) = if ranks.is_alone() {
+        let own = result.map(|(gradients, squares)| {
+            (gradients.expect("the last batch completes the gradients"), squares)
+        });
+        (own, model)
+    } else {
+        let bad = result.as_ref().err().and_then(non_finite_loss);
+        let own = match result {
+            Ok(_) => mean.into_mean(&model),
+            Err(_) => GradientsParams::new(),
+        };
+        let has_gradient = has_gradient(&own, &model);
+        let samples = sums.samples;
+        let shares = ranks.exchange(StepShare { sums, score, bad, has_gradient, counts })?;
+        (sums, score) = StepShare::merged(&shares);
+        match StepShare::first_bad(&shares, step) {
+            Some(bad) => (Err(bad), model),
+            None => {
+                ranks.check_synchronized(&model)?;
+                let weight = samples as f64 / sums.samples as f64;
+                let expected = StepShare::expected(&shares);
+                let mean = ranks.mean(own, weight, &expected, &model)?;
+                let counts = StepShare::counts(&shares);
+                let model = ranks.merge_statistics(statistics.as_ref(), &counts, model)?;
+                let gradients = Gradients::of(mean, &model, settings, scaler);
+                let squares = gradients.square_sums.clone().map(read).unwrap_or_default();
+                (Ok((gradients, squares)), model)
             }
         }
     };

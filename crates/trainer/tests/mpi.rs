@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 use updraft_data::Part;
-use updraft_distributed::{Collective, Launch, Mpi, Wire, gather};
+use updraft_distributed::{Collective, Launch, Mpi, Shared, Wire, gather};
 use updraft_trainer::{Control, Event, Ranks, Run, RunData, list_checkpoints};
 
 use crate::small::{Classifier, loader_of, new_run, optimizer, settings, task};
@@ -75,7 +75,7 @@ fn digest(output: &Output) -> String {
 
 /// Trains as one rank, from the newest checkpoint if there is one.
 fn as_rank(program: &str, folder: &Path) {
-    let mut mpi = Mpi::start().unwrap();
+    let mut mpi = Shared::new(Mpi::start().unwrap());
     let (rank, size) = (mpi.rank(), mpi.size());
     let device = Device::flex().autodiff();
     let part = Part { index: rank, count: size };
@@ -87,7 +87,7 @@ fn as_rank(program: &str, folder: &Path) {
         None => new_run(&device),
     };
     let data = RunData { train: &train, test: Some(&test) };
-    let mut ranks = Ranks::new(&mut mpi, Wire::F32);
+    let mut ranks = Ranks::new(mpi.clone(), Wire::F32);
     let finished =
         run.train_on_ranks(&task(), &settings, data, &device, &mut ranks, &mut |event, _| {
             let is_last = rank + 1 == size;

@@ -8,6 +8,7 @@ mod comparison;
 pub(crate) mod endure;
 pub(crate) mod eval;
 pub(crate) mod explain;
+pub(crate) mod launch;
 pub(crate) mod lr_find;
 pub(crate) mod pipeline;
 pub(crate) mod predict;
@@ -34,7 +35,7 @@ use updraft_run::{
     Settings, UnusedKey,
 };
 
-use crate::device::choose;
+use crate::device::{choose, choose_for_rank};
 use crate::program::quoted;
 use crate::progress::Display;
 use crate::stop::NothingToSave;
@@ -252,6 +253,14 @@ pub(crate) fn next_predict(run: &Path, files: Option<&str>, options: &str) {
 /// The device of a plan, opened.
 pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
     choose(&plan.device)
+}
+
+/// The same for one of several ranks of a machine, by its number there.
+pub(crate) fn device_of_rank(
+    plan: &Plan,
+    local_rank: Option<usize>,
+) -> Result<(Device, Selection)> {
+    choose_for_rank(&plan.device, local_rank)
 }
 
 /// Names this command or option in an error about one that the task does not support.

@@ -6,14 +6,15 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
-use updraft_distributed::{Alone, Collective};
+use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
     AnyWorkload, Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError,
     RunFolder, Trained, Training, UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event};
 
-use super::{Check, ConfigArgs, device_of, files_to_predict, next_predict, open};
+use super::launch::note_run;
+use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
 use crate::json::JsonArgs;
@@ -72,6 +73,18 @@ pub(crate) struct TrainArgs {
     /// Trace the first N steps: trace.json for Chrome and Perfetto, and the slowest layers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     trace_steps: Option<u64>,
+}
+
+impl TrainCommand {
+    /// The plan of the configuration, or of the resumed run.
+    pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
+        self.train.plan(registry)
+    }
+
+    /// The folder of the run to continue.
+    pub(crate) fn resumed_run(&self) -> Option<&Path> {
+        self.train.resume.as_deref()
+    }
 }
 
 impl TrainArgs {
@@ -141,10 +154,12 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return explain_kernels(&plan, args);
     }
     let files = files_to_predict(&plan);
-    let mut ranks = Connected::start()?;
+    let ranks = Connected::start(plan.train.distributed.patience())?;
     let is_first = ranks.collective().rank() == 0;
     let watch = &mut |_: &Event| Control::Continue;
-    let trained = train_on_ranks(args, plan, log, &mut Display::new(), ranks.collective(), watch);
+    let mut display = Display::new();
+    let place = (ranks.collective(), ranks.local_rank());
+    let trained = train_on_ranks(args, plan, log, &mut display, place, watch);
     let trained = ranks.finish(trained)?;
     if !is_first {
         return Ok(());
@@ -195,16 +210,17 @@ pub(crate) fn train_watched(
     display: &mut Display,
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
-    train_on_ranks(args, plan, log, display, &mut Alone, watch)
+    train_on_ranks(args, plan, log, display, (Shared::new(Alone), None), watch)
 }
 
-/// The same together with other ranks, of which the first prints.
+/// The same together with other ranks, of which the first prints; with the number of this rank on
+/// its machine.
 fn train_on_ranks(
     args: &TrainArgs,
     mut plan: Plan,
     log: &LogFile,
     display: &mut Display,
-    ranks: &mut dyn Collective,
+    (mut ranks, local_rank): (Shared, Option<usize>),
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
     let is_first = ranks.rank() == 0;
@@ -215,7 +231,7 @@ fn train_on_ranks(
     }
     let began = (Instant::now(), updraft_device::cpu_seconds());
     let resumed = args.resumed()?;
-    let (device, selection) = device_of(&plan)?;
+    let (device, selection) = device_of_rank(&plan, local_rank)?;
     // Errors that prevent the run are reported before the data is opened.
     match &resumed {
         Some(run) => {
@@ -272,7 +288,7 @@ fn train_on_ranks(
 }
 
 /// Returns an error for settings that a run on several ranks does not support.
-fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Result<()> {
+pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Result<()> {
     if ranks == 1 {
         return Ok(());
     }
@@ -315,6 +331,7 @@ impl Observer for Watcher<'_> {
     /// Prints a description of the run, in lines of at most 80 columns if the paths allow.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
         self.log.set(beginning.folder.log_file()?);
+        note_run(beginning.folder.path());
         let (plan, train) = (self.plan, &self.plan.train);
         let display = &mut *self.display;
         display.expect(train.epochs, beginning.short);

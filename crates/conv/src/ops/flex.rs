@@ -10,12 +10,13 @@ use updraft_simd::{Uninitialized, fill_in_pieces, pool_threads, take_memory};
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
 use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
-use super::memory;
+use super::{memory, synchronized};
 use crate::kernels::{
     Activation, BatchNormShape, Codes, ConvGeometry, ConvShape, GradientPass, Isa, Joining,
-    Normalization, PIECE, Scratch, activate_gradient_into, activate_into, apply_into, channel_sums,
-    fake_quantize_gradient_into, fake_quantize_into, forward_into, input_gradient_into, moments,
-    pool_gradient_into, pool_into, term_gradient_into, weight_gradient, weighted_sum_into,
+    Normalization, PIECE, Scratch, StatisticsOf, activate_gradient_into, activate_into, apply_into,
+    channel_sums, fake_quantize_gradient_into, fake_quantize_into, forward_into,
+    input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
+    weight_gradient, weighted_sum_into,
 };
 
 thread_local! {
@@ -71,6 +72,9 @@ impl ConvBackend for Flex {
             let statistics = [&mut mean[..], &mut variance[..]];
             moments(spec.isa, shape, x.storage(), statistics, scratch, threads);
         });
+        if let Some(ranks) = synchronized::ranks() {
+            ranks.merge_moments(shape.count(), [&mut mean, &mut variance]);
+        }
         let vector = |values| tensor(values, [shape.channels]);
         let (mean, variance) = (vector(mean), vector(variance));
         let statistics = (mean.clone(), variance.clone());
@@ -236,9 +240,15 @@ impl ConvGradients for Flex {
         with(|scratch, threads| {
             let vectors = [&mut dgamma[..], &mut dbeta[..]];
             let NormSpec { of, isa, .. } = spec;
-            let pass = GradientPass::new(
+            let mut pass = GradientPass::new(
                 isa, shape, by, of, statistics, inputs, vectors, scratch, threads,
             );
+            if of == StatisticsOf::Batch
+                && let Some(ranks) = synchronized::ranks()
+            {
+                let (sums, count) = ranks.merge_sums(shape.count(), pass.sums());
+                pass = pass.with_sums(sums, count);
+            }
             dx = result(shape.len(), shape.pixels, |dx| match residual {
                 None => pass.input(dx),
                 Some(_) => {

@@ -9,6 +9,7 @@ mod observe;
 mod path;
 mod plain;
 mod pooling;
+mod synchronized;
 mod volume;
 mod weighted_sum;
 
@@ -34,6 +35,7 @@ pub(crate) use observe::of_layer;
 pub use observe::{ConvolutionTimer, ObservedConvolution, TimedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
+pub use synchronized::{Gather, synchronize_batch_norms};
 #[cfg(feature = "flex")]
 pub(crate) use volume::norm_convolution;
 pub(crate) use volume::{

@@ -15,4 +15,6 @@ mod pooling;
 #[cfg(feature = "burn")]
 mod slices;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod synchronized;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod volumes;

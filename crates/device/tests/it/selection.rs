@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use updraft_device::{
     Backend, DeviceError, DeviceId, DeviceSpec, Inventory, InventoryEntry, State, select,
+    select_for_rank,
 };
 
 fn entry(backend: Backend, index: usize, state: State) -> InventoryEntry {
@@ -199,4 +200,27 @@ proptest! {
 #[test]
 fn nothing_to_choose_from_is_an_error() {
     assert_eq!(chosen("auto", vec![not_compiled(Backend::Flex)]), Err(DeviceError::Nothing));
+}
+
+#[test]
+fn processes_of_a_machine_take_its_devices_in_turn() {
+    let chosen = |spec: &str, local_rank: usize| {
+        let absent = entry(Backend::Cuda, 1, State::Absent { reason: "in use".to_owned() });
+        let entries = vec![
+            usable(Backend::Cuda, 0),
+            absent,
+            usable(Backend::Cuda, 2),
+            software(Backend::Vulkan),
+            usable(Backend::Flex, 0),
+        ];
+        let spec: DeviceSpec = spec.parse().expect("a spec");
+        let selection = select_for_rank(&spec, &Inventory::new(entries), local_rank);
+        selection.expect("a device").id.to_string()
+    };
+    let all = |spec: &str| [0, 1, 2, 3].map(|local_rank| chosen(spec, local_rank));
+    assert_eq!(all("auto"), ["cuda:0", "cuda:2", "cuda:0", "cuda:2"]);
+    assert_eq!(all("cuda"), all("auto"));
+    assert_eq!(all("cuda:2"), ["cuda:2"; 4]);
+    assert_eq!(all("cpu"), ["flex"; 4]);
+    assert_eq!(all("vulkan"), ["vulkan:0"; 4]);
 }

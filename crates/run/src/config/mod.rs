@@ -1,6 +1,7 @@
 //! Reading configuration files into plans, in which every value is set.
 
 mod choice;
+mod distributed;
 mod edits;
 mod error;
 mod expected;
@@ -21,6 +22,7 @@ mod train;
 mod tune;
 
 pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
+pub use distributed::{BatchNormPlan, DistributedPlan, WirePlan};
 pub use edits::Edited;
 pub use error::ConfigError;
 pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};

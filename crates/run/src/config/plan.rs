@@ -10,6 +10,7 @@ use updraft_device::{Backend, DeviceSpec};
 use updraft_precision::Policy;
 use updraft_trainer::{RunSettings, Timing, Transfer};
 
+use super::distributed;
 use super::edits::{Edited, edits};
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
@@ -48,7 +49,8 @@ const A_DEVICE: &str = "`auto`, `cpu`, or one of `flex`, `cuda`, `rocm`, `metal`
 const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &precision::PRECISION];
 
 /// The keys that every task has, in the order of the page.
-pub(crate) const COMMON: [Keys; 4] = [KEYS, train::KEYS, log::KEYS, quantize::KEYS];
+pub(crate) const COMMON: [Keys; 5] =
+    [KEYS, train::KEYS, distributed::KEYS, log::KEYS, quantize::KEYS];
 
 /// Everything a run was configured to do; printed at its start and stored in its folder.
 pub struct Plan {
@@ -285,8 +287,13 @@ impl Plan {
     /// keys; keys that do not change results are omitted.
     #[must_use]
     pub fn edited_since(&self, begun: &Table) -> Vec<Edited> {
+        self.differences(begun, &self.resolved)
+    }
+
+    /// The keys in which a table of this plan's task differs from another.
+    pub(crate) fn differences(&self, begun: &Table, now: &Table) -> Vec<Edited> {
         let keys = COMMON.iter().chain(self.kind.keys()).copied().flatten();
-        edits(keys.copied(), begun, &self.resolved)
+        edits(keys.copied(), begun, now)
     }
 
     /// The keys of the plan that change nothing on devices of a backend, with the reason.

@@ -11,6 +11,7 @@ use updraft_trainer::{
 };
 
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
+use super::distributed::DistributedPlan;
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::learning_rate::{OPTIMIZER, PLATEAU, SCHEDULE};
@@ -221,6 +222,7 @@ pub struct TrainPlan {
     pub checkpoint_every_steps: Option<u64>,
     pub keep_checkpoints: usize,
     pub keep_best: usize,
+    pub distributed: DistributedPlan,
 }
 
 impl TrainPlan {
@@ -257,6 +259,7 @@ impl TrainPlan {
             checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,
             keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
             keep_best: settings.value(&KEEP_BEST)?,
+            distributed: DistributedPlan::read(settings)?,
         };
         let (least, why) = kind.least_batch();
         let searched = plan.auto_batch.map(|auto| ("train.auto_batch.least", auto.least));

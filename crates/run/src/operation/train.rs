@@ -6,19 +6,20 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
+use toml::Table;
 use updraft_data::Part;
 use updraft_device::{Selection, applied};
-use updraft_distributed::{Collective, Wire, gather};
+use updraft_distributed::{Collective, CollectiveError, Shared, agree, gather};
 use updraft_trainer::{
-    Control, Ending, Evaluation, Event, Finished, MetricSpec, Ranks, Run, RunData, Task,
-    TrainError, evaluate, metric_specs,
+    Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
+    evaluate, metric_specs,
 };
 
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, refuse_too_large};
 use super::run_record::Record;
 use super::training_device::training_device;
-use crate::config::Plan;
+use crate::config::{Edited, Plan};
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -41,7 +42,7 @@ pub struct Training<'a> {
     pub resumed: Option<RunFolder>,
     /// The ranks that train this run together; each has its own `Training`, and the others wait
     /// for rank 0 to write the folder, which all of them read.
-    pub collective: &'a mut dyn Collective,
+    pub collective: Shared,
     /// How many of the first steps are traced: `trace.json` for Chrome and Perfetto, and
     /// [`LayerTimes::OF_TRAINING`](crate::LayerTimes::OF_TRAINING) with the time of each layer.
     pub trace_steps: Option<u64>,
@@ -146,7 +147,7 @@ pub(super) fn train<W: Workload>(
     training: Training<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Trained, RunError> {
-    let Training { plan, device: plain, selection, runs, resumed, collective, began, .. } =
+    let Training { plan, device: plain, selection, runs, resumed, mut collective, began, .. } =
         training;
     let trace_steps = training.trace_steps.filter(|steps| *steps > 0);
     let (rank, count) = (collective.rank(), collective.size());
@@ -172,6 +173,7 @@ pub(super) fn train<W: Workload>(
             return Err(plan.kind().refused(ability, reason));
         }
     }
+    agree_on_start(&mut collective, plan, &workload.signature())?;
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
     let model = *new_model(workload, plan, &device, resumed.is_some())?;
@@ -227,7 +229,7 @@ pub(super) fn train<W: Workload>(
         None => {
             let created = is_first.then(|| RunFolder::create(runs, plan)).transpose()?;
             let path = created.as_ref().map_or(Path::new(""), RunFolder::path);
-            let path = first_path(collective, path)?;
+            let path = first_path(&mut collective, path)?;
             match created {
                 Some(folder) => {
                     held = Some(folder.lock()?);
@@ -300,9 +302,15 @@ pub(super) fn train<W: Workload>(
         &plan.run_settings(folder.path()),
         RunData { train: &*streams.train, test: Some(&*streams.test) },
         &device,
-        &mut Ranks::new(collective, Wire::F32),
+        &mut plan.train.distributed.ranks(collective),
         &mut watch,
-    )?;
+    );
+    let finished = finished.map_err(|error| match error {
+        TrainError::NotSynchronized { .. } => RunError::Unusable {
+            reason: format!("{error}: set `train.distributed.batch_norm` to `local`"),
+        },
+        other => other.into(),
+    })?;
     if let Some(error) = failure {
         return Err(RunError::Record(Box::new(error)));
     }
@@ -350,6 +358,38 @@ pub(super) fn train<W: Workload>(
     )?;
     drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
+}
+
+/// Checks that every rank has the same program, configuration and data, before any of them trains.
+///
+/// The device and keys that change no result may differ.
+fn agree_on_start(
+    collective: &mut dyn Collective,
+    plan: &Plan,
+    signature: &serde_json::Value,
+) -> Result<(), RunError> {
+    if collective.size() == 1 {
+        return Ok(());
+    }
+    let failed = |cause: CollectiveError| RunError::from(TrainError::from(cause));
+    let version = env!("CARGO_PKG_VERSION");
+    agree(collective, "the version of the program", version).map_err(failed)?;
+    let plans = gather(collective, plan.to_toml().as_bytes()).map_err(failed)?;
+    let tables: Vec<Table> = plans
+        .iter()
+        .map(|text| toml::from_str(&String::from_utf8_lossy(text)).expect("a rank sends TOML"))
+        .collect();
+    for (rank, table) in tables.iter().enumerate() {
+        let mut differences = plan.differences(&tables[0], table).into_iter();
+        if let Some(Edited { key, begun, now, .. }) = differences.find(|it| it.key != "device") {
+            let text = |value: Option<String>| value.unwrap_or_else(|| "not given".to_owned());
+            let what = format!("`{key}`");
+            let (expected, found) = (text(begun), text(now));
+            return Err(failed(CollectiveError::Disagreement { what, rank, expected, found }));
+        }
+    }
+    let signature = signature.to_string();
+    agree(collective, "what the data decides about the model", &signature).map_err(failed)
 }
 
 /// The path that rank 0 has.

@@ -112,7 +112,7 @@ fn more_data_than_the_budget_is_refused_before_training() {
         selection: &selection,
         runs: dir.path(),
         resumed: None,
-        collective: &mut updraft_distributed::Alone,
+        collective: updraft_distributed::Shared::new(updraft_distributed::Alone),
         began: (std::time::Instant::now(), None),
     };
     let error = workload(&plan, None).train(training, &mut Watcher::default());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::tensor::Device;
 use updraft_data::Part;
 use updraft_device::{Selection, open, probe, select};
-use updraft_distributed::Alone;
+use updraft_distributed::{Alone, Shared};
 use updraft_run::{
     AnyWorkload, Beginning, LrSearch, Observer, Opening, Plan, RunError, RunFolder, RunSchema,
     StreamUse, TASKS, Trained, Training, VerifyInputs, read_metrics,
@@ -79,7 +79,7 @@ pub(crate) fn try_train(
         selection: &selection,
         runs,
         resumed,
-        collective: &mut Alone,
+        collective: Shared::new(Alone),
         trace_steps: None,
         began: (Instant::now(), updraft_device::cpu_seconds()),
     };
@@ -318,7 +318,7 @@ fn a_resumed_run_removes_what_a_killed_save_left_before_it_writes() {
         selection: &selection,
         runs: dir.path(),
         resumed: Some(stopped.folder),
-        collective: &mut Alone,
+        collective: Shared::new(Alone),
         began: (Instant::now(), None),
     };
     let ended = workload(&plan, None).train(training, &mut Never);

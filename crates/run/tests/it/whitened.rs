@@ -93,7 +93,7 @@ fn frozen_parameters_that_the_model_does_not_have_are_refused_before_a_folder_is
         selection: &selection,
         runs: dir.path(),
         resumed: None,
-        collective: &mut updraft_distributed::Alone,
+        collective: updraft_distributed::Shared::new(updraft_distributed::Alone),
         trace_steps: None,
         began: (std::time::Instant::now(), None),
     };

@@ -2,14 +2,21 @@
 
 mod packing;
 mod start;
+mod statistics;
+mod synchronized;
 
-use burn::module::Module;
+use std::collections::HashMap;
+
+use burn::module::{Module, ParamId};
 use burn::optim::GradientsParams;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use updraft_distributed::{AllReduce, Collective, Wire, gather};
+use updraft_distributed::{AllReduce, Alone, Collective, Shared, Wire, gather};
 
-pub(crate) use self::packing::{Statistics, has_gradient};
+pub(crate) use self::packing::has_gradient;
+use self::statistics::Layout;
+pub(crate) use self::statistics::Statistics;
+pub use self::synchronized::{GatherNumbers, Synchronize};
 use crate::bits::Bits;
 use crate::error::TrainError;
 use crate::events::Control;
@@ -20,16 +27,24 @@ use crate::metric::{LossSums, Score};
 /// Every rank has the same model and a part of each batch. After the backward pass they compute the
 /// mean gradient over the samples of all ranks, so that all take the same update; whatever one of
 /// them decides, such as to skip an update or to stop, all do.
-pub struct Ranks<'a> {
-    collective: &'a mut dyn Collective,
+pub struct Ranks {
+    collective: Shared,
+    wire: Wire,
     sums: AllReduce,
+    /// Sums of statistics, which are always exchanged in f32.
+    exact_sums: AllReduce,
+    /// How batch norms are synchronized, if they are.
+    synchronize: Option<Synchronize>,
+    /// Whether statistics were compared after the first synchronized pass.
+    is_checked: bool,
+    layout: Layout,
     /// Whether this rank's observer asked to stop since the last exchange.
     wants_stop: bool,
     /// Whether any rank's had asked at the last exchange.
     stops: bool,
 }
 
-impl std::fmt::Debug for Ranks<'_> {
+impl std::fmt::Debug for Ranks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, size) = (self.collective.rank(), self.collective.size());
         f.debug_struct("Ranks").field("rank", &rank).field("size", &size).finish_non_exhaustive()
@@ -45,6 +60,8 @@ pub(crate) struct StepShare<S> {
     pub(crate) bad: Option<(Bits, String)>,
     /// Which parameters have a gradient, in module order.
     pub(crate) has_gradient: Vec<bool>,
+    /// The samples of each batch.
+    pub(crate) counts: Vec<usize>,
 }
 
 /// A share with the request to stop.
@@ -54,10 +71,26 @@ struct Exchanged<T> {
     wants_stop: bool,
 }
 
-impl<'a> Ranks<'a> {
+impl Ranks {
     /// The ranks that an engine connects; gradients travel in the format `wire`.
-    pub fn new(collective: &'a mut dyn Collective, wire: Wire) -> Self {
-        Self { collective, sums: AllReduce::new(wire), wants_stop: false, stops: false }
+    #[must_use]
+    pub fn new(collective: Shared, wire: Wire) -> Self {
+        Self {
+            collective,
+            wire,
+            sums: AllReduce::new(wire),
+            exact_sums: AllReduce::new(Wire::F32),
+            synchronize: None,
+            is_checked: false,
+            layout: Layout::default(),
+            wants_stop: false,
+            stops: false,
+        }
+    }
+
+    /// The only rank of a run.
+    pub(crate) fn alone() -> Self {
+        Self::new(Shared::new(Alone), Wire::F32)
     }
 
     /// Which of the ranks this is, counted from 0.
@@ -90,7 +123,7 @@ impl<'a> Ranks<'a> {
         let sent = serde_json::to_vec(&own).map_err(|cause| TrainError::Exchange { cause })?;
         let mut shares = Vec::new();
         self.stops = false;
-        for received in gather(self.collective, &sent)? {
+        for received in gather(&mut self.collective, &sent)? {
             let read: Result<Exchanged<T>, _> = serde_json::from_slice(&received);
             let Exchanged { share, wants_stop } =
                 read.map_err(|cause| TrainError::Exchange { cause })?;
@@ -138,26 +171,52 @@ impl<'a> Ranks<'a> {
     }
 
     /// The mean gradient over the samples of all ranks, from this rank's mean over its own part,
-    /// `share` of the samples; running statistics of the model become the mean of the ranks'.
+    /// `share` of the samples.
     ///
     /// `expected` are the parameters of which any rank has a gradient, in module order; a rank
-    /// without one counts with zero. `before` are the statistics that all ranks had before the
-    /// update.
+    /// without one counts with zero.
     pub(crate) fn mean<M: Module>(
         &mut self,
         gradients: GradientsParams,
         share: f64,
         expected: &[bool],
-        before: &Statistics,
+        model: &M,
+    ) -> Result<GradientsParams, TrainError> {
+        let mut numbers = packing::pack(gradients, expected, model);
+        numbers.iter_mut().for_each(|number| *number *= share as f32);
+        self.sums.sum(&mut self.collective, &mut numbers)?;
+        Ok(packing::unpack(&numbers, expected, model))
+    }
+
+    /// Prepares [`merge_statistics`](Self::merge_statistics): how the statistics of a model follow
+    /// its batches, by the parameter of a running variance.
+    pub(crate) fn follow_statistics<M: Module>(
+        &mut self,
+        model: &M,
+        followers: &HashMap<ParamId, (ParamId, f64)>,
+    ) -> Result<(), TrainError> {
+        self.layout = Layout::of(model, followers);
+        let roles = format!("{:?}", self.layout);
+        self.agree(&[("the momentum of the model's batch norms", roles)])
+    }
+
+    /// The statistics before an update, where [`merge_statistics`](Self::merge_statistics) needs
+    /// them.
+    pub(crate) fn statistics_before<M: Module>(&self, model: &M) -> Option<Statistics> {
+        let is_needed = !self.is_alone() && !self.synchronizes() && !self.layout.is_empty();
+        is_needed.then(|| Statistics::before(model))
+    }
+
+    /// The model with running statistics over the batches of all ranks; see [`Layout::merge`].
+    pub(crate) fn merge_statistics<M: Module>(
+        &mut self,
+        statistics: Option<&Statistics>,
+        counts: &[Vec<usize>],
         model: M,
-    ) -> Result<(GradientsParams, M), TrainError> {
-        let ranks = self.size() as f64;
-        let (mut numbers, lengths) = packing::pack(gradients, expected, before, &model);
-        let (of_gradients, of_statistics) = numbers.split_at_mut(lengths.gradients);
-        of_gradients.iter_mut().for_each(|number| *number *= share as f32);
-        of_statistics.iter_mut().for_each(|number| *number *= (1.0 / ranks) as f32);
-        self.sums.sum(self.collective, &mut numbers)?;
-        Ok(packing::unpack(&numbers, lengths, expected, before, model))
+    ) -> Result<M, TrainError> {
+        let Some(statistics) = statistics else { return Ok(model) };
+        let engine = (&mut self.exact_sums, &mut self.collective as &mut dyn Collective);
+        self.layout.merge(statistics, counts, engine, model)
     }
 }
 
@@ -181,6 +240,11 @@ impl<S: Score> StepShare<S> {
             Some(TrainError::NonFiniteLoss { step, loss: loss.number(), tensor })
         });
         bad.next()
+    }
+
+    /// The samples of each batch, by rank.
+    pub(crate) fn counts(shares: &[Self]) -> Vec<Vec<usize>> {
+        shares.iter().map(|share| share.counts.clone()).collect()
     }
 
     /// The parameters of which any rank has a gradient.

@@ -1,34 +1,8 @@
-//! Gradients and running statistics of a model as one list of numbers, in module order.
+//! Gradients of a model as one list of numbers, in module order.
 
-use std::collections::HashMap;
-
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, FloatDType, Tensor, TensorData, Transaction};
-
-use crate::paths::{PathVisitor, visit_paths};
-
-/// The running statistics of a model, which forward passes in training move.
-#[derive(Debug)]
-pub(crate) struct Statistics(HashMap<ParamId, Vec<f32>>);
-
-/// How many numbers a list has of each kind.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lengths {
-    pub(super) gradients: usize,
-}
-
-impl Statistics {
-    /// Those of a model, read from its device.
-    pub(crate) fn of<M: Module>(model: &M) -> Self {
-        // burn applies pending statistics at the next forward pass or in `valid`.
-        drop(model.valid());
-        let mut find = FindStatistics::default();
-        visit_paths(model, &mut find);
-        let read = find.reads.execute().into_iter().map(floats);
-        Self(find.ids.into_iter().zip(read).collect())
-    }
-}
 
 /// Which parameters have a gradient, in module order.
 pub(crate) fn has_gradient<M: Module>(gradients: &GradientsParams, model: &M) -> Vec<bool> {
@@ -37,13 +11,12 @@ pub(crate) fn has_gradient<M: Module>(gradients: &GradientsParams, model: &M) ->
     has.has
 }
 
-/// The gradients, zeros for those that are missing here, then the changes of the statistics.
+/// The gradients, zeros for those that are missing here.
 pub(super) fn pack<M: Module>(
     gradients: GradientsParams,
     expected: &[bool],
-    before: &Statistics,
     model: &M,
-) -> (Vec<f32>, Lengths) {
+) -> Vec<f32> {
     let mut pack = Pack {
         gradients,
         expected: expected.iter(),
@@ -59,47 +32,29 @@ pub(super) fn pack<M: Module>(
             Part::Zeros(count) => numbers.resize(numbers.len() + count, 0.0),
         }
     }
-    let gradients = numbers.len();
-    let after = Statistics::of(model);
-    let mut ids = FindStatistics::default();
-    visit_paths(model, &mut ids);
-    for id in &ids.ids {
-        let changes = after.0[id].iter().zip(&before.0[id]).map(|(after, before)| after - before);
-        numbers.extend(changes);
-    }
-    (numbers, Lengths { gradients })
+    numbers
 }
 
 /// The reverse of [`pack`].
 pub(super) fn unpack<M: Module>(
-    numbers: &[f32],
-    lengths: Lengths,
+    mut numbers: &[f32],
     expected: &[bool],
-    before: &Statistics,
-    model: M,
-) -> (GradientsParams, M) {
-    let (mut of_gradients, mut changes) = numbers.split_at(lengths.gradients);
+    model: &M,
+) -> GradientsParams {
     let mut unpack = Unpack {
-        numbers: &mut of_gradients,
+        numbers: &mut numbers,
         expected: expected.iter(),
         gradients: GradientsParams::new(),
     };
     model.visit(&mut unpack);
-    let gradients = unpack.gradients;
-    if changes.is_empty() {
-        return (gradients, model);
-    }
-    // A pending update would overwrite the values.
-    drop(model.valid());
-    let mut put = PutStatistics { path: Vec::new(), before, changes: &mut changes };
-    (gradients, model.map(&mut put))
+    unpack.gradients
 }
 
-fn floats(data: TensorData) -> Vec<f32> {
+pub(super) fn floats(data: TensorData) -> Vec<f32> {
     data.iter().collect()
 }
 
-fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+pub(super) fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     let count = tensor.shape().num_elements();
     tensor.cast(FloatDType::F32).reshape([count])
 }
@@ -162,62 +117,11 @@ impl ModuleVisitor for Unpack<'_, '_> {
 }
 
 /// The next numbers, in the shape and the dtype of a tensor and on its device.
-fn taken<const D: usize>(numbers: &mut &[f32], like: &Tensor<D>) -> Tensor<D> {
+pub(super) fn taken<const D: usize>(numbers: &mut &[f32], like: &Tensor<D>) -> Tensor<D> {
     let shape = like.shape();
     let (own, rest) = numbers.split_at(shape.num_elements());
     *numbers = rest;
     let data = TensorData::new(own.to_vec(), shape);
     let tensor: Tensor<D> = Tensor::from_data(data, (&like.device(), DType::F32));
     tensor.cast(like.dtype())
-}
-
-#[derive(Default)]
-struct FindStatistics {
-    ids: Vec<ParamId>,
-    reads: Transaction,
-}
-
-/// Whether a tensor at the end of a path is a running statistic.
-fn is_statistic<const D: usize>(path: &[String], tensor: &Tensor<D>) -> bool {
-    !tensor.is_require_grad() && path.last().is_some_and(|name| name.starts_with("running_"))
-}
-
-impl PathVisitor for FindStatistics {
-    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
-        let tensor = param.base();
-        if is_statistic(path, &tensor) {
-            self.ids.push(param.id);
-            let reads = std::mem::take(&mut self.reads);
-            self.reads = reads.register(flat(tensor.without_autodiff()));
-        }
-    }
-}
-
-struct PutStatistics<'a, 'n> {
-    path: Vec<String>,
-    before: &'a Statistics,
-    changes: &'a mut &'n [f32],
-}
-
-impl ModuleMapper for PutStatistics<'_, '_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if !is_statistic(&self.path, &param.base()) {
-            return param;
-        }
-        let before = &self.before.0[&param.id];
-        let (changes, rest) = self.changes.split_at(before.len());
-        *self.changes = rest;
-        let values: Vec<f32> =
-            before.iter().zip(changes).map(|(old, change)| old + change).collect();
-        let (id, old, mapper) = param.consume();
-        Param::from_mapped_value(id, taken(&mut &values[..], &old), mapper)
-    }
 }

@@ -8,13 +8,23 @@ use super::Ranks;
 use crate::error::TrainError;
 use crate::paths::{PathVisitor, visit_paths};
 
-impl Ranks<'_> {
+impl Ranks {
     /// Checks that every rank has these values, each with the name that an error gives it.
     pub(crate) fn agree(&mut self, values: &[(&str, String)]) -> Result<(), TrainError> {
         for (what, value) in values {
-            agree(self.collective, what, value)?;
+            agree(&mut self.collective, what, value)?;
         }
         Ok(())
+    }
+
+    /// Checks that every rank exchanges numbers in the same way.
+    pub(crate) fn agree_on_exchange(&mut self) -> Result<(), TrainError> {
+        let batch_norms = if self.synchronizes() { "synchronized" } else { "local" };
+        let wire = format!("{:?}", self.wire);
+        self.agree(&[
+            ("the format of gradients", wire),
+            ("the kind of batch norms", batch_norms.to_owned()),
+        ])
     }
 
     /// The model with the floating-point tensors of rank 0's.
@@ -27,7 +37,7 @@ impl Ranks<'_> {
         self.agree(&[("the model", shapes.text)])?;
         // Pending running statistics would overwrite the received ones.
         drop(model.valid());
-        let mut receive = Receive { collective: self.collective, failed: None };
+        let mut receive = Receive { collective: &mut self.collective, failed: None };
         let model = model.map(&mut receive);
         match receive.failed {
             Some(cause) => Err(cause.into()),

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use updraft_data::Part;
-use updraft_distributed::{CollectiveError, Threads, Wire};
+use updraft_distributed::{CollectiveError, Shared, Threads, Wire};
 use updraft_testing::alone;
 use updraft_trainer::{
     BatchNormStatistics, Control, Ending, Event, Finished, NonFinite, Ranks, Run, RunData,
@@ -17,15 +17,12 @@ use updraft_trainer::{
 use crate::small::{Classifier, Classify, loader_of, new_run, optimizer, settings, task};
 
 /// Runs on each of several ranks with a model, and returns what each returned.
-fn on_ranks<M: Send, R: Send>(
-    models: Vec<M>,
-    run: impl Fn(M, &mut Ranks<'_>) -> R + Sync,
-) -> Vec<R> {
+fn on_ranks<M: Send, R: Send>(models: Vec<M>, run: impl Fn(M, &mut Ranks) -> R + Sync) -> Vec<R> {
     let engines = Threads::group(models.len(), Duration::from_secs(60));
     thread::scope(|scope| {
-        let ranks = engines.into_iter().zip(models).map(|(mut engine, model)| {
+        let ranks = engines.into_iter().zip(models).map(|(engine, model)| {
             let run = &run;
-            scope.spawn(move || run(model, &mut Ranks::new(&mut engine, Wire::F32)))
+            scope.spawn(move || run(model, &mut Ranks::new(Shared::new(engine), Wire::F32)))
         });
         let ranks: Vec<_> = ranks.collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
@@ -77,7 +74,7 @@ fn trained<M: Module>(
     run: Run<M>,
     task: &Classify<'_, M>,
     settings: &RunSettings,
-    ranks: &mut Ranks<'_>,
+    ranks: &mut Ranks,
     stop_at: Option<(usize, u64)>,
 ) -> Trained<M> {
     let (rank, device) = (ranks.rank(), Device::flex().autodiff());
@@ -197,6 +194,59 @@ fn a_stopped_run_resumes_to_the_same_bits_and_with_another_number_of_ranks() {
                 assert!(finished.model.bits() == resumed[0].model.bits());
             }
         }
+    }
+}
+
+#[test]
+fn running_statistics_are_those_of_the_whole_batch() {
+    let _alone = alone();
+    // The parameters stay, so that the batch norm of every run has the same input.
+    let statistics = |size: usize, accumulate: usize| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(folder.path(), 2);
+        (settings.learning_rate, settings.accumulate) = (1e-30, accumulate);
+        let ranks = all_trained(calm(size), task, &settings, None);
+        let models: Vec<_> = ranks.into_iter().map(|rank| rank.unwrap().0.model.valid()).collect();
+        let norm = &models[0].norm;
+        let read = |tensor: Tensor<1>| tensor.into_data().iter::<f32>().collect::<Vec<_>>();
+        [read(norm.running_mean.value_sync()), read(norm.running_var.value_sync())]
+    };
+    for accumulate in [1, 2] {
+        let whole = statistics(1, accumulate);
+        for size in [2, 3] {
+            let merged = statistics(size, accumulate);
+            for (merged, whole) in merged.iter().flatten().zip(whole.iter().flatten()) {
+                let far = (merged - whole).abs();
+                assert!(far <= 2e-6 * whole.abs().max(0.1), "{size} ranks: {merged}, {whole}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_norm_that_does_not_synchronize_is_an_error_of_all() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let engines = Threads::group(2, Duration::from_secs(60));
+    let ended: Vec<_> = thread::scope(|scope| {
+        let ranks: Vec<_> = engines
+            .into_iter()
+            .zip(calm(2))
+            .map(|(engine, model)| {
+                let folder = folder.path();
+                scope.spawn(move || {
+                    let ranks = Ranks::new(Shared::new(engine), Wire::F32);
+                    let mut ranks = ranks.with_synchronized_batch_norms(|_, _, pass| pass());
+                    let run = Run::new(model, optimizer().init());
+                    trained(run, &task(), &settings(folder, 1), &mut ranks, None)
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    });
+    for rank in ended {
+        let Err(TrainError::NotSynchronized { path, rank }) = rank else { panic!("{rank:?}") };
+        assert_eq!((path.as_str(), rank), ("norm.running_mean", 1));
     }
 }
 

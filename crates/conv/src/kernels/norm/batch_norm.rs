@@ -32,7 +32,7 @@ impl BatchNormShape {
     }
 
     /// The number of values of a channel's statistics.
-    const fn count(&self) -> usize {
+    pub(crate) const fn count(&self) -> usize {
         self.batch * self.pixels
     }
 
@@ -220,8 +220,9 @@ pub(crate) struct GradientPass<'a> {
     vectors: Vectors,
     shape: BatchNormShape,
     lines: Vec<Line>,
-    /// For each channel the means that are subtracted from the gradient.
-    means: Vec<[f32; 2]>,
+    /// For each channel the sums whose means over `count` values are subtracted from the gradient.
+    sums: Vec<[f64; 2]>,
+    count: f64,
     x: &'a [f32],
     residual: Option<&'a [f32]>,
     dy: &'a [f32],
@@ -262,8 +263,7 @@ impl<'a> GradientPass<'a> {
             let sums = plane::gradient_sums(vectors, line, &x[range.clone()], residual, &dy[range]);
             partial.copy_from_slice(&sums);
         });
-        let count = shape.count() as f64;
-        let mut means = vec![[0.0_f32; 2]; shape.channels];
+        let mut sums = vec![[0.0; 2]; shape.channels];
         for channel in 0..shape.channels {
             let (mut first, mut second) = (0.0, 0.0);
             for sample in 0..shape.batch {
@@ -275,10 +275,29 @@ impl<'a> GradientPass<'a> {
             dbeta[channel] = first as f32;
             dgamma[channel] = (second * inverse.sqrt()) as f32;
             if of == StatisticsOf::Batch {
-                means[channel] = [(first / count) as f32, (second * inverse / count) as f32];
+                sums[channel] = [first, second * inverse];
             }
         }
-        Self { vectors, shape, lines, means, x, residual: by.residual, dy, threads }
+        let count = shape.count() as f64;
+        Self { vectors, shape, lines, sums, count, x, residual: by.residual, dy, threads }
+    }
+
+    /// For each channel the two sums whose means over the batch are subtracted from the gradient.
+    #[cfg(all(feature = "flex", feature = "autodiff"))]
+    pub(crate) fn sums(&self) -> &[[f64; 2]] {
+        &self.sums
+    }
+
+    /// The same pass with the sums over more than this batch, of `count` values per channel.
+    #[cfg(all(feature = "flex", feature = "autodiff"))]
+    pub(crate) fn with_sums(self, sums: Vec<[f64; 2]>, count: f64) -> Self {
+        assert_eq!(sums.len(), self.shape.channels, "two sums for each channel");
+        Self { sums, count, ..self }
+    }
+
+    /// What is subtracted from the gradient of a channel.
+    fn means(&self, channel: usize) -> [f32; 2] {
+        self.sums[channel].map(|sum| (sum / self.count) as f32)
     }
 
     /// The input's gradient, of a normalization without a residual.
@@ -287,7 +306,7 @@ impl<'a> GradientPass<'a> {
         over(dx, &mut vec![(); self.threads], |plane, dx, ()| {
             let range = self.shape.plane(plane);
             let channel = plane % self.shape.channels;
-            let (line, means) = (self.lines[channel], self.means[channel]);
+            let (line, means) = (self.lines[channel], self.means(channel));
             plane::gradient(self.vectors, line, means, &self.x[range.clone()], &self.dy[range], dx);
         });
     }
@@ -302,7 +321,7 @@ impl<'a> GradientPass<'a> {
             let range = self.shape.plane(plane);
             let channel = plane % self.shape.channels;
             let inputs = [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()]);
-            let (line, means) = (self.lines[channel], self.means[channel]);
+            let (line, means) = (self.lines[channel], self.means(channel));
             plane::gradient_of_both(self.vectors, line, means, inputs, dx, dresidual);
         });
     }

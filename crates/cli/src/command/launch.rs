@@ -1,0 +1,250 @@
+//! `launch`: several ranks of `train` on this machine, started again when one is lost.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Parser};
+use updraft_run::{Registry, RunFolder};
+
+use super::train::{TrainCommand, refuse_on_ranks};
+use crate::arguments::{self, Arguments};
+use crate::program::quoted;
+use crate::terminal::say;
+use crate::wrap::counted;
+use crate::{BAD_INPUT, Failed, RUN_FAILED, stop};
+
+const EXAMPLES: &str = "\
+Examples:
+  Train on four ranks:
+      updraft launch -n 4 -- train configs/cifar10.toml --data DIR
+  Continue a run, and start again with fewer ranks if that does not last:
+      updraft launch -n 4 --min-ranks 2 -- train --resume runs/RUN
+";
+
+/// Trains on several ranks of this machine, and starts them again when one is lost.
+///
+/// The ranks are processes that `mpirun` starts and connects. When one of them is killed or hangs,
+/// all are started again from the newest checkpoint. Errors of the arguments, the data or the run
+/// itself, such as a loss that is not finite, end the command.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LaunchArgs {
+    /// The number of ranks
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    ranks: u16,
+    /// How often the ranks are started again
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    restarts: u32,
+    /// The fewest ranks: one fewer is started when no checkpoint was written since the last start
+    /// [default: the number of ranks]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    min_ranks: Option<u16>,
+    /// `train` with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Prints the command that starts the ranks.
+pub(crate) fn dry_run(registry: Registry, args: &LaunchArgs) -> Result<()> {
+    let ranks = Ranks::new(registry, args)?;
+    crate::print(&ranks.line(args.ranks, &args.command))
+}
+
+/// Starts the ranks until they succeed.
+pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
+    let ranks = Ranks::new(registry, args)?;
+    if cfg!(not(feature = "mpi")) {
+        bail!("`launch` needs a program that was built with the feature `mpi`");
+    }
+    let note = Note::new();
+    let least = args.min_ranks.unwrap_or(args.ranks);
+    let mut restarts = Restarts { left: args.restarts, ranks: args.ranks, least, newest: None };
+    restarts.newest = ranks.train.resumed_run().and_then(newest_checkpoint);
+    let mut command = args.command.clone();
+    loop {
+        let code = ranks.start(restarts.ranks, &command, note.path())?;
+        // A run that was asked to stop has saved a checkpoint, or has none to save.
+        if code == 0 || stop::requested() {
+            return Ok(());
+        }
+        let run = note.run().or_else(|| ranks.train.resumed_run().map(Path::to_path_buf));
+        let failed = || Failed(format!("the ranks ended with exit code {code}"));
+        if [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code) {
+            return Err(failed().into());
+        }
+        let newest = run.as_deref().and_then(newest_checkpoint);
+        let has_checkpoint = newest.is_some();
+        if !restarts.next(newest) {
+            let error = anyhow::Error::from(failed());
+            return Err(
+                error.context(format!("{} used up", counted(args.restarts.into(), "restart")))
+            );
+        }
+        let from = match run.filter(|_| has_checkpoint) {
+            Some(run) => {
+                command = ["train".into(), "--resume".into(), run.into_os_string()].to_vec();
+                "the newest checkpoint"
+            }
+            None => "the beginning",
+        };
+        let (count, left) = (restarts.ranks, restarts.left);
+        let count = counted(count.into(), "rank");
+        say(&format!("restart  exit code {code}: {count} from {from}; {left} more restarts"));
+    }
+}
+
+/// How the ranks are started.
+struct Ranks {
+    train: TrainCommand,
+    program: PathBuf,
+    /// Threads of each rank, if the environment does not decide them.
+    threads: Option<usize>,
+}
+
+impl Ranks {
+    /// Checks everything that can be checked before a process is started.
+    fn new(registry: Registry, args: &LaunchArgs) -> Result<Self> {
+        let typed = std::iter::once(OsString::from("updraft")).chain(args.command.clone());
+        let inner = Arguments::try_parse_from(typed).map_err(|error| {
+            let text = error.to_string();
+            anyhow!("{}", text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
+        })?;
+        let arguments::Command::Train(train) = inner.command else {
+            bail!("`launch` starts `train`; other commands do not connect ranks");
+        };
+        if let Some(least) = args.min_ranks.filter(|least| *least > args.ranks) {
+            bail!("`--min-ranks` is {least}; it must be at most the ranks, {}", args.ranks);
+        }
+        let plan = train.plan(registry)?;
+        refuse_on_ranks(&plan, args.ranks.into(), train.resumed_run().is_some())?;
+        let program = std::env::current_exe().context("the program cannot find itself")?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = std::env::var_os("RAYON_NUM_THREADS")
+            .is_none()
+            .then(|| (processors / usize::from(args.ranks)).max(1));
+        Ok(Self { train, program, threads })
+    }
+
+    fn arguments(&self, ranks: u16, command: &[OsString]) -> Vec<OsString> {
+        let options = ["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"];
+        // Many containers forbid the system call behind single copies between processes.
+        let transport = ["--mca", "btl_vader_single_copy_mechanism", "none"];
+        let mut all: Vec<OsString> = options.into_iter().chain(transport).map(Into::into).collect();
+        all.push(self.program.clone().into_os_string());
+        all.extend_from_slice(command);
+        all
+    }
+
+    /// The command line, for a shell.
+    fn line(&self, ranks: u16, command: &[OsString]) -> String {
+        let threads = self.threads.map(|threads| format!("RAYON_NUM_THREADS={threads} "));
+        let arguments = self.arguments(ranks, command);
+        let quoted: Vec<_> = arguments.iter().map(|text| quoted(&text.to_string_lossy())).collect();
+        format!("{}mpirun {}", threads.unwrap_or_default(), quoted.join(" "))
+    }
+
+    /// Runs the ranks to their end and returns the exit code of all of them.
+    fn start(&self, ranks: u16, command: &[OsString], note: &Path) -> Result<i32> {
+        let mut mpirun = Command::new("mpirun");
+        mpirun.args(self.arguments(ranks, command)).env(RUN_NOTE, note).stdin(Stdio::null());
+        if let Some(threads) = self.threads {
+            mpirun.env("RAYON_NUM_THREADS", threads.to_string());
+        }
+        // Open MPI refuses to start as root without both, and containers often have no other user.
+        mpirun
+            .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|it| (it, "1")));
+        let status = mpirun.status().context("`mpirun` does not start; install Open MPI")?;
+        Ok(status.code().unwrap_or(RESTARTED))
+    }
+}
+
+/// The variable that names the file into which the first rank writes the path of its run.
+const RUN_NOTE: &str = "UPDRAFT_RUN_NOTE";
+
+/// Stands for a launcher that a signal ended.
+const RESTARTED: i32 = 128;
+
+/// Writes the path of a run for the `launch` that started this process, if one did.
+pub(crate) fn note_run(run: &Path) {
+    if let Some(note) = std::env::var_os(RUN_NOTE) {
+        // Without it, `launch` starts from the beginning.
+        let _ = fs::write(note, run.as_os_str().as_encoded_bytes());
+    }
+}
+
+/// The file with the path of the run, which is removed at the end.
+struct Note(PathBuf);
+
+impl Note {
+    fn new() -> Self {
+        let name = format!("updraft-launch-{}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn run(&self) -> Option<PathBuf> {
+        let text = fs::read_to_string(&self.0).ok().filter(|text| !text.is_empty())?;
+        Some(PathBuf::from(text))
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        // It does not exist if no rank has begun.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn newest_checkpoint(run: &Path) -> Option<PathBuf> {
+    RunFolder::open(run).and_then(|folder| folder.newest_checkpoint()).ok()
+}
+
+/// How often the ranks are started again, and how many of them.
+#[derive(Debug)]
+struct Restarts {
+    left: u32,
+    ranks: u16,
+    least: u16,
+    /// The newest checkpoint at the last start.
+    newest: Option<PathBuf>,
+}
+
+impl Restarts {
+    /// Counts a restart from the newest checkpoint; false if none is left.
+    fn next(&mut self, newest: Option<PathBuf>) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        if newest == self.newest {
+            self.ranks = self.ranks.saturating_sub(1).max(self.least);
+        }
+        self.newest = newest;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_become_fewer_only_without_a_new_checkpoint() {
+        let mut restarts = Restarts { left: 4, ranks: 4, least: 2, newest: None };
+        let step = |step: u64| Some(PathBuf::from(format!("step-{step}")));
+        let newest = [step(10), step(10), step(10), step(20), step(30)];
+        let mut counts = Vec::new();
+        for checkpoint in newest {
+            if restarts.next(checkpoint) {
+                counts.push(restarts.ranks);
+            }
+        }
+        assert_eq!(counts, [4, 3, 2, 2], "four restarts and no more");
+        let mut none = Restarts { left: 2, ranks: 2, least: 2, newest: None };
+        assert!(none.next(None) && none.ranks == 2);
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs on several ranks, which are threads here, from a common checkpoint.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use updraft_distributed::{Shared, Threads};
+use updraft_run::{Beginning, Observer, Plan, RunError, RunFolder, TASKS, Trained, Training};
+use updraft_trainer::{Control, Event};
+
+use crate::plans::read_with;
+use crate::train::{ROWS, Watcher, device, train, workload};
+
+const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_images = 24\n\
+    [model]\nkind = \"separable\"\n[train]\nepochs = 6\nbatch = 16\nlearning_rate = 0.005\n\
+    clip_norm = 1e9\noptimizer = { kind = \"sgd\", momentum = 0.0 }\n\
+    schedule = { kind = \"constant\" }\n";
+
+/// Losses and gradient norms of the updates.
+#[derive(Debug, Default)]
+struct Updates(Vec<(f64, f64)>);
+
+impl Observer for Updates {
+    fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> Control {
+        if let Event::Step(report) = event {
+            self.0.push((report.loss, report.gradient_norm.unwrap_or_default()));
+        }
+        Control::Continue
+    }
+}
+
+/// Continues a copy of a run on several ranks, each with its own settings.
+fn on_ranks(
+    stopped: &RunFolder,
+    text: &str,
+    sets: &[&[&str]],
+) -> Vec<Result<(Trained, Updates), RunError>> {
+    let _alone = updraft_testing::alone();
+    let runs = tempfile::tempdir().expect("temporary folder");
+    let copy = runs.path().join("copy");
+    copy_folder(stopped.path(), &copy);
+    let engines = Threads::group(sets.len(), Duration::from_secs(120));
+    thread::scope(|scope| {
+        let ranks: Vec<_> = engines
+            .into_iter()
+            .zip(sets)
+            .map(|(engine, sets)| {
+                let (copy, runs) = (&copy, runs.path());
+                scope.spawn(move || {
+                    rank(engine, &unlocked(text, sets), RunFolder::open(copy)?, runs)
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect()
+    })
+}
+
+fn rank(
+    engine: Threads,
+    plan: &Plan,
+    run: RunFolder,
+    runs: &Path,
+) -> Result<(Trained, Updates), RunError> {
+    let (device, selection) = device();
+    let workload = workload(plan, Some(&run));
+    let mut updates = Updates::default();
+    let training = Training {
+        plan,
+        device: &device,
+        selection: &selection,
+        runs,
+        resumed: Some(run),
+        collective: Shared::new(engine),
+        trace_steps: None,
+        began: (Instant::now(), None),
+    };
+    let trained = workload.train(training, &mut updates)?;
+    Ok((trained, updates))
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("created");
+    for entry in fs::read_dir(from).expect("listed") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("its type").is_dir() {
+            true => copy_folder(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).expect("copied")),
+        }
+    }
+}
+
+fn plan(text: &str, sets: &[&str]) -> Plan {
+    read_with(text, sets).unwrap_or_else(|error| panic!("{sets:?}: {error}")).plan
+}
+
+/// The same for a thread of a test that is alone already.
+fn unlocked(text: &str, sets: &[&str]) -> Plan {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Plan::read(TASKS, text, Path::new("c.toml"), &sets).expect("valid").plan
+}
+
+/// A run of one rank that stopped after its first update.
+fn stopped(plan: &Plan, runs: &Path) -> RunFolder {
+    let mut watcher = Watcher { stop_after: Some(1), ..Watcher::default() };
+    train(plan, runs, None, &mut watcher).folder
+}
+
+const SYNCHRONIZED: &str = "train.distributed.batch_norm=synchronized";
+
+#[test]
+fn synchronized_batch_norms_train_as_one_rank() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for accumulate in ["train.accumulate=1", "train.accumulate=2"] {
+        let sets = [SYNCHRONIZED, accumulate];
+        let stopped = stopped(&plan(IMAGES, &sets), dir.path());
+        let all = |size: usize| {
+            let ranks = on_ranks(&stopped, IMAGES, &vec![&sets[..]; size]).into_iter();
+            let ranks: Vec<_> = ranks.map(|rank| rank.expect("it trains")).collect();
+            assert!(ranks.iter().all(|rank| rank.1.0 == ranks[0].1.0), "all ranks report the same");
+            ranks.into_iter().next().expect("rank 0")
+        };
+        let alone = all(1);
+        for size in [2, 3] {
+            let ranks = all(size);
+            let (ours, expected) = (&ranks.1.0, &alone.1.0);
+            assert_eq!(ours.len(), expected.len());
+            let far = (ours[0].1 - expected[0].1).abs() / expected[0].1;
+            assert!(far < 1e-5, "{size} ranks: the first gradient differs by {far}");
+            let last = ours.len() - 1;
+            for step in [0, last / 2, last] {
+                let (ours, expected) = (ours[step].0, expected[step].0);
+                assert!((ours - expected).abs() < 1e-3, "step {step}: {ours}, {expected}");
+            }
+            let loss = |trained: &Trained| trained.test.as_ref().expect("a score").loss();
+            let (ours, expected) = (loss(&ranks.0), loss(&alone.0));
+            assert!(
+                (ours - expected).abs() < 1e-3,
+                "{size} ranks: {ours}, {expected} on the test data"
+            );
+        }
+    }
+}
+
+#[test]
+fn local_batch_norms_and_bf16_between_ranks_are_close_to_one_rank() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let stopped = stopped(&plan(IMAGES, &[SYNCHRONIZED]), dir.path());
+    let first = |sets: &[&str]| {
+        let ranks = on_ranks(&stopped, IMAGES, &[sets, sets]);
+        ranks.into_iter().next().expect("rank 0").expect("it trains").1.0[0]
+    };
+    let expected = first(&[SYNCHRONIZED]);
+    for (set, least, most) in [
+        ("train.distributed.wire=bf16", 1e-6, 1e-2),
+        ("train.distributed.batch_norm=local", 1e-4, 0.5),
+    ] {
+        let found = first(&[SYNCHRONIZED, set]);
+        let far = (found.1 - expected.1).abs() / expected.1;
+        assert!((least..most).contains(&far), "{set}: the gradient differs by {far}");
+    }
+}
+
+#[test]
+fn ranks_with_other_configurations_are_refused_with_both_values() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let stopped = stopped(&plan(ROWS, &[]), dir.path());
+    for (set, expected) in [
+        ("train.learning_rate=0.5", "`train.learning_rate` is `0.5` on rank 1"),
+        ("train.distributed.wire=bf16", "`train.distributed` is `{"),
+    ] {
+        for rank in on_ranks(&stopped, ROWS, &[&[], &[set]]) {
+            let text = rank.expect_err(set).to_string();
+            assert!(text.contains(expected) && text.contains("on rank 0"), "{set}: {text}");
+        }
+    }
+    let free = ["train.workers=2"];
+    for rank in on_ranks(&stopped, ROWS, &[&[], &free]) {
+        rank.expect("keys that change no result may differ");
+    }
+}
