@@ -53,6 +53,14 @@ pub(crate) struct RunArguments {
     /// Samples of each strategy
     #[arg(long, value_name = "N", default_value = "15")]
     pub(crate) samples: NonZeroU8,
+    /// Processes that each strategy is timed in, with all samples in each: what a run needs that
+    /// later ones are compared with by --against
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with = "against")]
+    pub(crate) processes: NonZeroU8,
+    /// Fail if a ratio of this saved run fell by more than the noise of both: another strategy's
+    /// time over ours. Processes are added until all are decided
+    #[arg(long, value_name = "RUN")]
+    pub(crate) against: Option<PathBuf>,
     /// Minimum duration of a sample in milliseconds
     #[arg(long, value_name = "MS", default_value = "50")]
     pub(crate) sample_ms: u16,
@@ -69,6 +77,9 @@ pub(crate) struct RunArguments {
     /// Another build of this program to compare with; created by `--compare` of `cargo xtask`
     #[arg(long, value_name = "NAME=PROGRAM", value_parser = variant, hide = true)]
     pub(crate) variant: Vec<(String, PathBuf)>,
+    /// Slow our strategies by N %, to test --against
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) slow_ours: Option<u16>,
     /// Folder of the peers' environment
     #[arg(long, value_name = "DIR", default_value = "target", hide = true)]
     pub(crate) target: PathBuf,

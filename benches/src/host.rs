@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use crate::gpu;
 use crate::problem::{Outputs, Problem};
 use crate::protocol::{Answer, Request};
-use crate::strategy::{Host, Strategy};
-use crate::worker::output_path;
+use crate::strategy::{Host, Role, Strategy};
+use crate::worker::{SLOWDOWN, output_path};
 
 /// The programs that workers run in.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub(crate) struct Programs {
     pub(crate) threads: usize,
     /// Whether peers compute on a GPU.
     pub(crate) is_on_gpu: bool,
+    /// Our strategies take so many per cent longer.
+    pub(crate) slow_ours: Option<u16>,
 }
 
 /// A worker with a problem ready.
@@ -67,6 +69,11 @@ impl Worker {
         }
         if programs.is_on_gpu {
             command.env(gpu::VARIABLE, "1");
+        }
+        if let Some(percent) = programs.slow_ours
+            && strategy.role == Role::Dispatched
+        {
+            command.env(SLOWDOWN, percent.to_string());
         }
         let mut child = command
             .stdin(Stdio::piped())

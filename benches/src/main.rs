@@ -5,6 +5,7 @@ mod catalog;
 mod clock;
 mod formula;
 mod gpu;
+mod guard;
 mod host;
 mod kernels;
 mod machine;
@@ -35,11 +36,12 @@ use clap::Parser;
 use crate::arguments::{Arguments, Command, RunArguments};
 use crate::catalog::Entry;
 use crate::gpu::Gpu;
+use crate::guard::Guard;
 use crate::host::Programs;
 use crate::machine::Machine;
 use crate::measure::{Effort, Outcome, measure};
 use crate::record::Record;
-use crate::strategy::{Host, Role};
+use crate::strategy::{Host, Role, Strategy};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -62,12 +64,21 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &RunArguments) -> Result<()> {
-    let Some(filter) = &arguments.filter else {
-        say(table::list(&catalog::entries()).trim_end());
-        return Ok(());
+    let mut guard = None;
+    let entries = match (&arguments.filter, &arguments.against) {
+        (None, None) => {
+            say(table::list(&catalog::entries()).trim_end());
+            return Ok(());
+        }
+        (filter, Some(earlier)) => {
+            let (read, entries) = Guard::read(earlier, filter.as_deref())?;
+            guard = Some(read);
+            entries
+        }
+        (Some(filter), None) => catalog::select(filter),
     };
-    let entries = catalog::select(filter);
     if entries.is_empty() {
+        let filter = arguments.filter.as_deref().unwrap_or_default();
         bail!("no entry matches `{filter}`; `cargo xtask bench` lists them");
     }
     if arguments.dry_run {
@@ -103,6 +114,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
         scripts: peers::scripts(),
         threads,
         is_on_gpu: backend.is_some(),
+        slow_ours: arguments.slow_ours,
     };
     let mut machine = Machine::measure(threads);
     machine.gpu = backend.map(Gpu::measure).transpose()?;
@@ -112,6 +124,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
     let effort = Effort {
         samples: usize::from(arguments.samples.get()),
         sample: Duration::from_millis(arguments.sample_ms.into()),
+        processes: usize::from(arguments.processes.get()),
     };
     let mut record = Record::new(machine, Vec::new());
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
@@ -119,7 +132,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
         Some(folder) => Some(folder.clone()),
         None => arguments.save.then(|| record::new_run(&record, &runs)),
     };
-    for entry in &entries {
+    let strategies_of = |entry: &Entry| {
         let mut strategies = match backend {
             Some(backend) => gpu::ours(&entry.problem, backend),
             None => strategy::ours(&entry.problem),
@@ -130,7 +143,22 @@ fn run(arguments: &RunArguments) -> Result<()> {
         if arguments.peers {
             strategies.extend(peers_of(entry));
         }
-        let result = measure(entry, &strategies, &programs, effort)?;
+        if let Some(guard) = &guard {
+            guard.keep_compared(entry, &mut strategies);
+        }
+        strategies
+    };
+    let compared: Vec<(Entry, Vec<Strategy>)> =
+        entries.iter().map(|entry| (entry.clone(), strategies_of(entry))).collect();
+    if let Some(guard) = &mut guard {
+        guard.expect_machine(&record.machine)?;
+        guard.expect_ratios(&compared)?;
+    }
+    for (entry, strategies) in &compared {
+        let result = match &mut guard {
+            Some(guard) => guard.measure(entry, strategies, &programs, effort)?,
+            None => measure(entry, strategies, &programs, effort)?,
+        };
         if !arguments.json {
             say(table::entry(&result, &record.machine).trim_end_matches('\n'));
         }
@@ -151,7 +179,12 @@ fn run(arguments: &RunArguments) -> Result<()> {
     } else if !arguments.json {
         say_aside("next     cargo xtask bench with the same arguments and --save");
     }
-    refuse_failures(&record, arguments)
+    if let Some(guard) = &guard {
+        let table = guard.table();
+        if arguments.json { say_aside(&table) } else { say(table.trim_end()) }
+    }
+    refuse_failures(&record, arguments)?;
+    guard.map_or(Ok(()), |guard| guard.refuse_regressions())
 }
 
 /// Returns an error for wrong results and, with `--assert`, for slow choices of the dispatcher.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Entry;
@@ -18,6 +18,8 @@ pub(crate) struct Effort {
     pub(crate) samples: usize,
     /// A sample repeats the computation until it takes at least so long.
     pub(crate) sample: Duration,
+    /// Processes of each strategy, each with all samples.
+    pub(crate) processes: usize,
 }
 
 /// A strategy that has taken this much of the clock takes no further sample once it has
@@ -70,6 +72,9 @@ pub(crate) struct Timing {
     pub(crate) wall_ns: Vec<f64>,
     /// Each sample on the processor clocks of all threads.
     pub(crate) cpu_ns: Vec<f64>,
+    /// The first sample of each process after the first, where several were timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) starts: Vec<usize>,
     /// The most memory that the process held.
     pub(crate) peak_bytes: Option<u64>,
     /// The memory of the process before the problem was prepared.
@@ -78,6 +83,18 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
+    fn empty(repetitions: u64, first_ns: f64) -> Self {
+        Self {
+            repetitions,
+            first_ns,
+            wall_ns: Vec::new(),
+            cpu_ns: Vec::new(),
+            starts: Vec::new(),
+            peak_bytes: None,
+            base_bytes: None,
+        }
+    }
+
     /// Whether a slow strategy has been sampled for long enough.
     fn has_enough(&self) -> bool {
         let taken_ns = self.wall_ns.iter().sum::<f64>() * self.repetitions as f64;
@@ -91,8 +108,29 @@ impl Timing {
 
     /// The samples of the clock that counts: the processor's where one thread computes, the
     /// monotonic one where several do.
+    fn samples(&self, threads: usize) -> &[f64] {
+        if threads == 1 { &self.cpu_ns } else { &self.wall_ns }
+    }
+
+    /// The summary of the samples of all processes, on the clock that counts.
     pub(crate) fn summary(&self, threads: usize) -> Option<Summary> {
-        Summary::of(if threads == 1 { &self.cpu_ns } else { &self.wall_ns })
+        Summary::of(self.samples(threads))
+    }
+
+    /// The samples of each process, on the clock that counts.
+    pub(crate) fn processes(&self, threads: usize) -> impl Iterator<Item = &[f64]> {
+        let samples = self.samples(threads);
+        let first = std::iter::once(0).chain(self.starts.iter().copied());
+        let last = self.starts.iter().copied().chain([samples.len()]);
+        first.zip(last).filter_map(|(first, last)| samples.get(first..last))
+    }
+
+    /// Adds the samples of another process.
+    fn append(&mut self, of: Self) {
+        self.starts.push(self.wall_ns.len());
+        self.wall_ns.extend(of.wall_ns);
+        self.cpu_ns.extend(of.cpu_ns);
+        self.peak_bytes = self.peak_bytes.max(of.peak_bytes);
     }
 }
 
@@ -113,8 +151,65 @@ pub(crate) fn measure(
         }
         outcomes.push(outcome);
     }
+    take_turns(&mut running, &mut outcomes, effort);
+    for (index, turn) in running {
+        outcomes[index].about = Some(turn.worker.about.clone());
+        if outcomes[index].failure.is_none() {
+            outcomes[index].timing = Some(turn.timing);
+        }
+    }
+    let mut measured = Measured {
+        id: entry.id.clone(),
+        about: entry.about.to_owned(),
+        problem: entry.problem.clone(),
+        work: task.work(),
+        choices: task.choices(),
+        outcomes,
+    };
+    for _ in 1..effort.processes {
+        measure_again(&mut measured, entry, strategies, programs, effort);
+    }
+    Ok(measured)
+}
+
+/// Times every strategy that was timed in another process, with as many repetitions.
+///
+/// A strategy that fails has no timing after it.
+pub(crate) fn measure_again(
+    measured: &mut Measured,
+    entry: &Entry,
+    strategies: &[Strategy],
+    programs: &Programs,
+    effort: Effort,
+) {
+    let outcomes = &mut measured.outcomes;
+    let mut running = Vec::new();
+    for (index, outcome) in outcomes.iter_mut().enumerate() {
+        let Some(timing) = &outcome.timing else { continue };
+        let strategy = strategies.iter().find(|strategy| strategy.id == outcome.strategy);
+        let again = strategy.context("the strategy is not there").and_then(|strategy| {
+            Turn::again(Ready::start(entry, strategy, programs)?, timing.repetitions)
+        });
+        match again {
+            Ok(turn) => running.push((index, turn)),
+            Err(error) => outcome.failure = Some(format!("{error:#}")),
+        }
+    }
+    take_turns(&mut running, outcomes, effort);
+    for (index, turn) in running {
+        if let Some(timing) = &mut outcomes[index].timing {
+            timing.append(turn.timing);
+        }
+    }
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.failure.is_some()) {
+        outcome.timing = None;
+    }
+}
+
+/// Takes the samples of strategies in turns.
+fn take_turns(running: &mut [(usize, Turn)], outcomes: &mut [Outcome], effort: Effort) {
     for _ in 0..effort.samples {
-        for (index, turn) in &mut running {
+        for (index, turn) in &mut *running {
             if outcomes[*index].failure.is_none()
                 && !turn.timing.has_enough()
                 && let Err(error) = turn.sample()
@@ -127,20 +222,6 @@ pub(crate) fn measure(
             running.rotate_left(1);
         }
     }
-    for (index, turn) in running {
-        outcomes[index].about = Some(turn.worker.about.clone());
-        if outcomes[index].failure.is_none() {
-            outcomes[index].timing = Some(turn.timing);
-        }
-    }
-    Ok(Measured {
-        id: entry.id.clone(),
-        about: entry.about.to_owned(),
-        problem: entry.problem.clone(),
-        work: task.work(),
-        choices: task.choices(),
-        outcomes,
-    })
 }
 
 /// The proved strategies, each with a process that has computed once.
@@ -233,15 +314,14 @@ impl Turn {
             }
             repetitions *= 2;
         }
-        let timing = Timing {
-            repetitions,
-            first_ns,
-            wall_ns: Vec::new(),
-            cpu_ns: Vec::new(),
-            peak_bytes: None,
-            base_bytes: None,
-        };
-        Ok(Self { worker, timing, warms_up })
+        Ok(Self { worker, timing: Timing::empty(repetitions, first_ns), warms_up })
+    }
+
+    /// Warms up for as many repetitions per sample as another process took.
+    fn again(Ready { mut worker, first_ns }: Ready, repetitions: u64) -> Result<Self> {
+        let wall_ns = u128::from(worker.repeat(repetitions)?.wall_ns);
+        let warms_up = wall_ns / u128::from(repetitions) < WARM_BY_ITSELF.as_nanos();
+        Ok(Self { worker, timing: Timing::empty(repetitions, first_ns), warms_up })
     }
 
     fn sample(&mut self) -> Result<()> {
@@ -266,15 +346,26 @@ mod tests {
     #[test]
     fn a_slow_strategy_takes_few_samples_and_a_fast_one_all() {
         let after = |samples: usize, each: Duration| Timing {
-            repetitions: 2,
-            first_ns: 0.0,
             wall_ns: vec![each.as_nanos() as f64 / 2.0; samples],
-            cpu_ns: Vec::new(),
-            peak_bytes: None,
-            base_bytes: None,
+            ..Timing::empty(2, 0.0)
         };
         let slow = Duration::from_secs(6);
         assert!(!after(2, slow).has_enough() && after(3, slow).has_enough());
         assert!(!after(40, Duration::from_millis(100)).has_enough());
+    }
+
+    #[test]
+    fn samples_of_several_processes_are_told_apart() {
+        let of = |samples: &[f64]| Timing {
+            wall_ns: samples.to_vec(),
+            cpu_ns: samples.to_vec(),
+            ..Timing::empty(1, 0.0)
+        };
+        let mut timing = of(&[1.0, 2.0]);
+        timing.append(of(&[3.0]));
+        timing.append(of(&[4.0, 5.0]));
+        let processes: Vec<_> = timing.processes(1).collect();
+        assert_eq!(processes, [&[1.0, 2.0][..], &[3.0], &[4.0, 5.0]]);
+        assert_eq!(timing.summary(2).expect("samples").median, 3.0);
     }
 }

@@ -103,27 +103,37 @@ pub(crate) struct Change {
     pub(crate) spread: f64,
 }
 
-/// Compares the common entries of two runs.
+/// Refuses runs of different machines, cards or numbers of threads.
 ///
 /// # Errors
-/// If they were measured on different machines, or have no common entries.
-pub(crate) fn compare(before: &Record, after: &Record) -> Result<Vec<Change>> {
-    let of = |record: &Record| {
-        let card = record.machine.gpu.as_ref().map(|gpu| gpu.card.clone());
-        (record.machine.fingerprint.clone(), card)
+/// If the machines differ.
+pub(crate) fn expect_same(before: &Machine, after: &Machine) -> Result<()> {
+    let of = |machine: &Machine| {
+        let card = machine.gpu.as_ref().map(|gpu| gpu.card.clone());
+        (machine.fingerprint.clone(), card)
     };
     let (a, b) = (&of(before), &of(after));
     if a != b {
         let (a, b) = (serde_json::to_string(a)?, serde_json::to_string(b)?);
         bail!("the runs come from different machines and cannot be compared:\n  {a}\n  {b}");
     }
+    Ok(())
+}
+
+/// Compares the common entries of two runs.
+///
+/// # Errors
+/// If they were measured on different machines, or have no common entries.
+pub(crate) fn compare(before: &Record, after: &Record) -> Result<Vec<Change>> {
+    expect_same(&before.machine, &after.machine)?;
+    let threads = after.machine.fingerprint.threads;
     let mut changes = Vec::new();
     for entry in &after.entries {
         let Some(old) = before.entries.iter().find(|old| old.id == entry.id) else { continue };
         for outcome in &entry.outcomes {
             let same = old.outcomes.iter().find(|old| old.strategy == outcome.strategy);
             let summary = |timing: &Option<crate::measure::Timing>| {
-                timing.as_ref().and_then(|timing| timing.summary(a.0.threads))
+                timing.as_ref().and_then(|timing| timing.summary(threads))
             };
             let (Some(old), Some(new)) =
                 (same.and_then(|old| summary(&old.timing)), summary(&outcome.timing))

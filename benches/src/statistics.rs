@@ -14,13 +14,17 @@ pub(crate) struct Summary {
 impl Summary {
     /// The summary of at least one value; `None` of nothing.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let least = *sorted.first()?;
-        let median = quantile(&sorted, 0.5);
-        let spread = (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / 2.0 / median;
-        Some(Self { median, spread, least })
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let [low, median, high] = quartiles(values)?;
+        Some(Self { median, spread: (high - low) / 2.0 / median, least })
     }
+}
+
+/// The lower quartile, the median and the upper quartile of at least one value; `None` of nothing.
+pub(crate) fn quartiles(values: &[f64]) -> Option<[f64; 3]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (!sorted.is_empty()).then(|| [0.25, 0.5, 0.75].map(|share| quantile(&sorted, share)))
 }
 
 /// A quantile of sorted values, interpolated between neighbours (Hyndman and Fan 1996, type 7).

@@ -41,6 +41,7 @@ pub(crate) fn run(cpu: &str, strategies: &[(&str, Role, Option<f64>)]) -> Record
             first_ns: 1.0,
             wall_ns: vec![ns],
             cpu_ns: vec![1.0],
+            starts: Vec::new(),
             peak_bytes: None,
             base_bytes: None,
         }),

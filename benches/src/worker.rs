@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use burn::tensor::Device;
@@ -11,6 +12,10 @@ use crate::gpu::reserved_bytes;
 use crate::problem::{Outputs, Repeat, Site};
 use crate::protocol::{Answer, Request};
 use crate::strategy;
+
+/// The variable with the percentage by which a worker is slower than it could be: a regression that
+/// the guard has to find.
+pub(crate) const SLOWDOWN: &str = "UPDRAFT_BENCH_SLOWDOWN";
 
 /// Answers requests until the runner closes the pipe.
 pub(crate) fn serve() -> Result<()> {
@@ -62,7 +67,9 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         }
         Request::Repeat { times } => {
             let mut ready = ready(prepared)?;
-            let (wall_ns, cpu_ns) = clock::time(times, || ready.running.once())?;
+            let slowdown = slowdown()?;
+            let (wall_ns, cpu_ns) =
+                clock::time(times, || slowed(slowdown, || ready.running.once()))?;
             let base_bytes = ready.base_bytes;
             let peak_bytes = match reserved_bytes(&ready.device)? {
                 None => updraft_device::memory().peak_resident_bytes,
@@ -72,6 +79,28 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes, base_bytes })
         }
     }
+}
+
+/// The percentage of [`SLOWDOWN`]; zero without it.
+fn slowdown() -> Result<u64> {
+    match std::env::var(SLOWDOWN) {
+        Ok(percent) => percent.parse().with_context(|| format!("{SLOWDOWN} is `{percent}`")),
+        Err(_) => Ok(0),
+    }
+}
+
+/// Computes, then waits busily for a percentage of the time that it took.
+fn slowed(percent: u64, once: impl FnOnce() -> Result<()>) -> Result<()> {
+    if percent == 0 {
+        return once();
+    }
+    let start = Instant::now();
+    once()?;
+    let until = start.elapsed().as_nanos() * u128::from(100 + percent) / 100;
+    while start.elapsed().as_nanos() < until {
+        std::hint::spin_loop();
+    }
+    Ok(())
 }
 
 fn write_outputs(folder: &Path, outputs: &Outputs) -> Result<()> {

@@ -1,4 +1,5 @@
 //! Tests of the runner as a program.
 
+mod guard;
 mod refusal;
 mod saved_runs;
