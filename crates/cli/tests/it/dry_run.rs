@@ -19,7 +19,9 @@ type Row<'a> = (Vec<&'a str>, &'a str);
 /// Runs a row with and without `--dry-run`; returns what is wrong.
 fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
     let real = run(dir, arguments);
-    let dry = run(dir, &[&arguments[..], &["--dry-run"]].concat());
+    // Before what `launch` passes on.
+    let (command, rest) = arguments.split_at(1);
+    let dry = run(dir, &[command, &["--dry-run"], rest].concat());
     let is_refused = |said: &Said| said.code == 2 && error(said).contains(words);
     let is_same = error(&real) == error(&dry);
     (!is_refused(&real) || !is_refused(&dry) || !is_same).then(|| {
@@ -68,6 +70,9 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["train", "--resume", "unfinished"], "no intact checkpoint"),
         (vec!["train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
         (vec!["train", "--set", "task=chess"], "`task` is"),
+        (vec!["launch", "-n", "2", "--", "train", "gone.toml"], "gone.toml"),
+        (vec!["launch", "-n", "2", "--", "eval", images], "`launch` starts `train`"),
+        (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
         (vec!["eval", "gone"], "not a run folder"),
         (vec!["eval", "unfinished"], "no intact checkpoint"),
         (vec!["eval", images, "--checkpoint", "99"], "no checkpoint of step 99"),

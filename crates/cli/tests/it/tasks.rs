@@ -87,6 +87,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
         for arguments in [
             &["train", &config][..],
             &["train", "--resume", trained],
+            &["launch", "-n", "2", "--", "train", &config],
             &["eval", trained],
             &predict,
             &["tasks"],
@@ -108,7 +109,9 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["tune-performance", &config],
         ] {
             tried.insert(arguments[0].to_owned());
-            let said = run(dir.path(), &[arguments, &["--dry-run"]].concat());
+            // Before what `launch` passes on.
+            let (command, rest) = arguments.split_at(1);
+            let said = run(dir.path(), &[command, &["--dry-run"], rest].concat());
             match refusal(small.task, arguments[0]) {
                 None => {
                     assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);
