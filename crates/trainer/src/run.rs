@@ -1,4 +1,5 @@
 //! A run: epochs of updates with evaluation, checkpoints, stop and resume.
+// tidy: long because the course of a run is one sequence of states
 
 use std::fs;
 use std::path::{Path, PathBuf};

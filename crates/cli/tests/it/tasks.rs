@@ -1,4 +1,5 @@
 //! Every command with every task, and what a task refuses.
+// tidy: long because every command is tried with every task
 
 use std::collections::BTreeSet;
 use std::fs;

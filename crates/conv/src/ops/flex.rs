@@ -1,4 +1,5 @@
 //! Our operations on burn's CPU backend.
+// tidy: long because it has each operation of the two traits
 
 use std::cell::RefCell;
 

@@ -11,6 +11,7 @@ mod distill;
 mod loss;
 mod mobile_model;
 mod model;
+mod model_error;
 mod network;
 mod other_run;
 mod pictures;

@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
-    BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, NetworkConfigError,
-    Normalization, SinglePathwayConfig, SinglePathwayNet,
+    BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, Normalization,
+    SinglePathwayConfig, SinglePathwayNet,
 };
 use updraft_models::{
     EfficientNet, EfficientNetConfig, EncoderConfig, MobileNet, MobileNetConfig, Positions,
-    SeparableConfig, SeparableConfigError, TransformerConfigError, VisionTransformer,
-    VisionTransformerConfig, WeightBits, WhitenedConfig, WhitenedConfigError, WhitenedNet,
+    SeparableConfig, VisionTransformer, VisionTransformerConfig, WeightBits, WhitenedConfig,
+    WhitenedNet,
 };
 
 use super::classifier::{Classifier, no_place_for_outliers};
 use super::data_plan::DataPlan;
 use super::mobile_model;
+use super::model_error::{key_of_pathways, key_of_separable, key_of_transformer, key_of_whitened};
 use super::network::{Network, Uninitialized};
 use super::prune;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
@@ -360,54 +361,5 @@ impl ModelPlan {
     /// Whether it has batch norms.
     pub(super) const fn has_batch_norms(&self) -> bool {
         !matches!(self, Self::VisionTransformer(..))
-    }
-}
-
-/// The key that gave the value of an error.
-const fn key_of_pathways(error: &NetworkConfigError) -> &'static str {
-    match error {
-        NetworkConfigError::Channels { .. } => "model.channels",
-        NetworkConfigError::StemStride { .. } => "model.stem_stride",
-        NetworkConfigError::Dropout { .. } => "model.dropout",
-        NetworkConfigError::RepeatedPoint { .. } => "model.integration_points",
-        NetworkConfigError::Std { .. } => "data.std",
-        NetworkConfigError::Mean { .. } => "data.mean",
-        _ => "model",
-    }
-}
-
-/// The same for a separable network.
-const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
-    match error {
-        SeparableConfigError::Channels { .. } => "model.channels",
-        SeparableConfigError::StemStride { .. } => "model.stem_stride",
-        SeparableConfigError::Dropout { .. } => "model.dropout",
-        SeparableConfigError::PruneRatio { .. } => "model.prune_ratio",
-        _ => "model",
-    }
-}
-
-/// The same for a vision transformer.
-fn key_of_transformer(error: &TransformerConfigError) -> &'static str {
-    match error {
-        TransformerConfigError::Tiling { axis: "height", .. } => "data.height",
-        TransformerConfigError::Tiling { .. } => "data.width",
-        TransformerConfigError::Heads { .. } => "model.heads",
-        TransformerConfigError::Number { name: "embedding", .. } => "model.embedding",
-        TransformerConfigError::Number { name: "layers", .. } => "model.layers",
-        TransformerConfigError::Number { name: "heads", .. } => "model.heads",
-        TransformerConfigError::Number { name: "patch" | "patches", .. } => "model.patch",
-        _ => "model",
-    }
-}
-
-/// The same for a network behind a whitening convolution.
-const fn key_of_whitened(error: &WhitenedConfigError) -> &'static str {
-    match error {
-        WhitenedConfigError::Width { .. } => "model.widths",
-        WhitenedConfigError::NormMomentum { .. } => "model.norm_momentum",
-        WhitenedConfigError::HeadScale { .. } => "model.head_scale",
-        WhitenedConfigError::WhiteningEpsilon { .. } => "model.whitening_epsilon",
-        _ => "model",
     }
 }
