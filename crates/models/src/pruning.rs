@@ -33,8 +33,9 @@ pub(crate) struct Moments {
 impl Moments {
     /// Those of an activation behind a batch norm.
     fn behind(norm: &BatchNorm, activation: Activation) -> Self {
-        // The trapezoidal rule over six deviations to each side; its error is far below f32's.
-        const POINTS: usize = 193;
+        // The trapezoidal rule over six deviations to each side; its error at the bend of a
+        // rectifier is below a hundred thousandth of a deviation.
+        const POINTS: usize = 1025;
         const REACH: f64 = 6.0;
         let (gamma, beta) = (numbers(&norm.gamma), numbers(&norm.beta));
         let places = (0..POINTS).map(|at| REACH * (2.0 * at as f64 / (POINTS - 1) as f64 - 1.0));
