@@ -24,9 +24,9 @@ impl Meeting {
     fn gather(self: &Arc<Self>, rank: usize) -> Gather {
         let meeting = Arc::clone(self);
         Rc::new(move |numbers| {
-            meeting.sent.lock().unwrap()[rank] = numbers.to_vec();
+            meeting.sent.lock().expect("no rank panicked")[rank] = numbers.to_vec();
             meeting.barrier.wait();
-            let all = meeting.sent.lock().unwrap().clone();
+            let all = meeting.sent.lock().expect("no rank panicked").clone();
             meeting.barrier.wait();
             all
         })
@@ -60,7 +60,7 @@ fn passes(norm: &BatchNorm, from: usize, count: usize, with_residual: bool) -> V
     };
     let loss = (y.clone() * weights).sum() / count as f64;
     let gradients = loss.backward();
-    let dx = x.grad(&gradients).unwrap().numbers();
+    let dx = x.grad(&gradients).expect("on the graph").numbers();
     let own = parameter_gradients(norm, &gradients);
     let mut all = vec![y.numbers(), dx];
     all.extend(own.into_iter().filter_map(|gradient| gradient.values));
@@ -95,7 +95,7 @@ fn of_ranks(parts: &[usize], with_residual: bool, path: Option<LayerPath>) -> Ve
                 })
             })
             .collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        ranks.into_iter().map(|rank| rank.join().expect("no rank panicked")).collect()
     })
 }
 

@@ -25,7 +25,7 @@ impl ModuleMapper for Deaden<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let path = self.path.join(".");
         let name = self.path.last().cloned().unwrap_or_default();
-        let is_dead = |channel: usize| (self.is_deadened)(&path) && channel % 2 == 0;
+        let is_dead = |channel: usize| (self.is_deadened)(&path) && channel.is_multiple_of(2);
         let constant = self.constant;
         param.map(|values| {
             let count = values.dims().iter().product::<usize>();
