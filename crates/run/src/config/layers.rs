@@ -196,7 +196,7 @@ pub(super) fn refuse_unknown(
 }
 
 /// Keys of a table that an error lists.
-const MOST_LISTED: usize = 12;
+const MOST_LISTED: usize = 13;
 
 /// The Jaro-Winkler similarity above which a name counts as a misspelling: a missing, doubled or
 /// exchanged letter is above it, another word below.
