@@ -12,6 +12,7 @@ mod checkpoint;
 mod criterion;
 mod early_stop;
 mod ema;
+mod ending;
 mod epoch;
 mod error;
 mod evaluate;

@@ -1,6 +1,7 @@
 //! Runs the program and captures its output.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -18,6 +19,22 @@ impl Said {
             serde_json::from_str(self.stdout.trim()).expect("train ends with one JSON line");
         PathBuf::from(value["run"].as_str().expect("a path"))
     }
+}
+
+/// The names of all files below a folder.
+pub(crate) fn everything_in(dir: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            found.insert(path.display().to_string());
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// The names of the commands in `--help`.
@@ -81,7 +98,7 @@ pub(crate) fn tiny<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 /// The lines of a run's metrics without the fields that a clock or the system's memory filled.
 pub(crate) fn metrics(run: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
+    let text = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
     text.lines()
         .map(|line| {
             let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");

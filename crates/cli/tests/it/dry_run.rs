@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Said, TASKS, commands, config, run};
-use crate::tasks::everything_in;
+use crate::command::{Said, TASKS, commands, config, everything_in, run};
 
 /// The line of an error.
 fn error(said: &Said) -> String {
@@ -19,7 +18,7 @@ type Row<'a> = (Vec<&'a str>, &'a str);
 /// Runs a row with and without `--dry-run`; returns what is wrong.
 fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
     let real = run(dir, arguments);
-    // Before what `launch` passes on.
+    // Behind the command: what follows `--` is not an option of `launch`.
     let (command, rest) = arguments.split_at(1);
     let dry = run(dir, &[command, &["--dry-run"], rest].concat());
     let is_refused = |said: &Said| said.code == 2 && error(said).contains(words);

@@ -1,5 +1,4 @@
 //! Every command with every task, and what a task refuses.
-// tidy: long because every command is tried with every task
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,25 +7,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::command::{
-    Small, TASKS, commands, config, json, metrics, run, said, succeed, texts, updraft,
+    Small, TASKS, commands, config, everything_in, json, metrics, run, said, succeed, texts,
+    updraft,
 };
 use crate::determinism::tensors;
-
-/// The names of all files below a folder.
-pub(crate) fn everything_in(dir: &Path) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            found.insert(path.display().to_string());
-            if path.is_dir() {
-                folders.push(path);
-            }
-        }
-    }
-    found
-}
 
 /// The reason of a task against an ability, from `tasks --json`.
 fn refusal(task: &str, ability: &str) -> Option<String> {
@@ -110,7 +94,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["tune-performance", &config],
         ] {
             tried.insert(arguments[0].to_owned());
-            // Before what `launch` passes on.
+            // Behind the command: what follows `--` is not an option of `launch`.
             let (command, rest) = arguments.split_at(1);
             let said = run(dir.path(), &[command, &["--dry-run"], rest].concat());
             match refusal(small.task, arguments[0]) {

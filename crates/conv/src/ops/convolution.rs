@@ -10,10 +10,11 @@ use crate::kernels::Activation;
 
 /// Convolves images: a cross-correlation, as burn's and `PyTorch`'s `conv2d`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. Within a
-/// scope of [`Products::Bf16`](updraft_simd::Products) factors are rounded to bf16 in both passes, with
-/// sums in f32, in layers where a unit of the processor makes that faster. f64,
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64,
 /// asymmetric padding, and every other backend use burn's own operation, with the same result.
+///
+/// Within a scope of [`Products::Bf16`](updraft_simd::Products) our kernels round factors to bf16 in
+/// both passes, with sums in f32, in layers where a unit of the processor makes that faster.
 ///
 /// # Shapes
 /// - `x`: `[batch, in_channels, height, width]`

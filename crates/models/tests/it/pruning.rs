@@ -7,13 +7,13 @@ use updraft_testing::{Numbers, alone};
 
 /// Sets γ of every second channel of some norms to 0, so that the channel is constant, and β to
 /// `constant` there; the other channels and all running statistics get different numbers.
-struct Deaden<'a> {
-    is_deadened: &'a dyn Fn(&str) -> bool,
+struct MakeConstant<'a> {
+    is_constant: &'a dyn Fn(&str) -> bool,
     constant: f32,
     path: Vec<String>,
 }
 
-impl ModuleMapper for Deaden<'_> {
+impl ModuleMapper for MakeConstant<'_> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_owned());
     }
@@ -25,18 +25,18 @@ impl ModuleMapper for Deaden<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let path = self.path.join(".");
         let name = self.path.last().cloned().unwrap_or_default();
-        let is_dead = |channel: usize| (self.is_deadened)(&path) && channel.is_multiple_of(2);
+        let is_flat = |channel: usize| (self.is_constant)(&path) && channel.is_multiple_of(2);
         let constant = self.constant;
         param.map(|values| {
             let count = values.dims().iter().product::<usize>();
             let spread = |at: usize| 0.3 + (at * 7 % 11) as f32 / 11.0;
             let new: Vec<f32> = match &name[..] {
                 "gamma" => {
-                    (0..count).map(|at| if is_dead(at) { 0.0 } else { spread(at) }).collect()
+                    (0..count).map(|at| if is_flat(at) { 0.0 } else { spread(at) }).collect()
                 }
                 "beta" => {
-                    let alive = |at| spread(at) - 0.6;
-                    (0..count).map(|at| if is_dead(at) { constant } else { alive(at) }).collect()
+                    let varied = |at| spread(at) - 0.6;
+                    (0..count).map(|at| if is_flat(at) { constant } else { varied(at) }).collect()
                 }
                 "running_mean" => (0..count).map(|at| spread(at) - 0.5).collect(),
                 "running_var" => (0..count).map(spread).collect(),
@@ -48,8 +48,8 @@ impl ModuleMapper for Deaden<'_> {
     }
 }
 
-fn deadened<M: Module>(net: M, constant: f32, is_deadened: &dyn Fn(&str) -> bool) -> M {
-    net.map(&mut Deaden { is_deadened, constant, path: Vec::new() })
+fn with_constants<M: Module>(net: M, constant: f32, is_constant: &dyn Fn(&str) -> bool) -> M {
+    net.map(&mut MakeConstant { is_constant, constant, path: Vec::new() })
 }
 
 fn images(device: &Device) -> Tensor<4> {
@@ -68,14 +68,14 @@ fn assert_same(wide: Tensor<2>, pruned: Tensor<2>) {
 }
 
 #[test]
-fn constant_channels_of_a_separable_network_leave_without_a_trace() {
+fn removing_constant_channels_of_a_separable_network_changes_no_output() {
     let _alone = alone();
     let device = Device::flex();
     device.seed(3);
     let config = SeparableConfig::new(5, 8);
     // The norms whose output a pointwise convolution or the classifier reads.
     let is_read = |path: &str| path.contains("depthwise") || path.contains("blocks.4.pointwise");
-    let wide = deadened(config.init(&device), 0.4, &is_read);
+    let wide = with_constants(config.init(&device), 0.4, &is_read);
     let narrow = config.clone().with_prune_ratio(0.5);
     let pruned = narrow.init(&device).pruned_from(&wide);
     let x = images(&device);
@@ -87,7 +87,7 @@ fn constant_channels_of_a_separable_network_leave_without_a_trace() {
 }
 
 #[test]
-fn constant_channels_inside_inverted_residuals_leave_without_a_trace() {
+fn removing_constant_channels_inside_inverted_residuals_changes_no_output() {
     let _alone = alone();
     let device = Device::flex();
     device.seed(4);
@@ -97,7 +97,7 @@ fn constant_channels_inside_inverted_residuals_leave_without_a_trace() {
         let is_inside = path.contains("depthwise") && !path.contains("blocks.0.");
         is_inside || path.contains("backbone.top")
     };
-    let wide = deadened(config.init(&device), 0.4, &is_read);
+    let wide = with_constants(config.init(&device), 0.4, &is_read);
     let pruned = config.with_prune_ratio(0.5).init(&device).pruned_from(&wide);
     let x = images(&device);
     assert_same(wide.forward(x.clone()), pruned.forward(x));
@@ -105,7 +105,7 @@ fn constant_channels_inside_inverted_residuals_leave_without_a_trace() {
 }
 
 #[test]
-fn silent_channels_behind_gates_leave_without_a_trace() {
+fn removing_zero_channels_behind_gates_changes_no_output() {
     let _alone = alone();
     let device = Device::flex();
     device.seed(5);
@@ -119,7 +119,7 @@ fn silent_channels_behind_gates_leave_without_a_trace() {
             let is_inside = path.contains("depthwise") && !path.contains("blocks.0.");
             is_inside || hidden == 0 && path.contains("backbone.top")
         };
-        let wide = deadened(config.init(&device), 0.0, &is_read);
+        let wide = with_constants(config.init(&device), 0.0, &is_read);
         let pruned = config.with_prune_ratio(0.5).init(&device).pruned_from(&wide);
         let x = images(&device);
         assert_same(wide.forward(x.clone()), pruned.forward(x));
@@ -128,7 +128,7 @@ fn silent_channels_behind_gates_leave_without_a_trace() {
 }
 
 #[test]
-fn means_of_removed_channels_are_made_up_for() {
+fn means_of_removed_channels_move_into_the_norms_behind_them() {
     let _alone = alone();
     let device = Device::flex();
     device.seed(6);
@@ -137,7 +137,7 @@ fn means_of_removed_channels_are_made_up_for() {
     let x = images(&device);
     // The removed channels are those of least deviation, whatever the size of their mean.
     let [small, large] = [0.1, 5.0].map(|constant| {
-        let wide = deadened(config.init(&device), constant, &is_read);
+        let wide = with_constants(config.init(&device), constant, &is_read);
         let pruned = config.clone().with_prune_ratio(0.25).init(&device).pruned_from(&wide);
         let (wide, pruned) =
             (wide.forward(x.clone()).numbers(), pruned.forward(x.clone()).numbers());
@@ -153,7 +153,7 @@ fn a_ratio_of_zero_takes_every_parameter() {
     let device = Device::flex();
     device.seed(7);
     let config = SeparableConfig::new(4, 6);
-    let wide = deadened(config.init(&device), 0.2, &|_| false);
+    let wide = with_constants(config.init(&device), 0.2, &|_| false);
     let taken = config.init(&device).pruned_from(&wide);
     let x = images(&device);
     assert_eq!(wide.forward(x.clone()).numbers(), taken.forward(x).numbers());

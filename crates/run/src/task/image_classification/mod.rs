@@ -177,7 +177,7 @@ impl TaskPlan for ImagePlan {
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let is_new = opening.run.is_none();
         let data = ImageData::open(&self.data, plan.seed, opening)?;
-        // A run that was trained needs the other runs no more.
+        // Only a new run needs the runs that its keys name.
         if let (Some(distillation), true) = (&self.distillation, is_new) {
             distillation.check(&self.data, data.classes())?;
         }
