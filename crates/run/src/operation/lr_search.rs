@@ -26,7 +26,8 @@ pub(super) fn find_rate<W: Workload>(
     let streams = workload.streams(plan, StreamUse::Reading)?;
     let device = device.clone().autodiff();
     device.seed(plan.seed);
-    let model = plan.precision.autocast(workload.prepare(plan, workload.init(&device))?);
+    let model = workload.prepare(plan, workload.init(&device), &device)?;
+    let model = plan.precision.autocast(model);
     let settings = plan.run_settings(Path::new(""));
     let points = find_learning_rate(
         workload.task(),

@@ -18,7 +18,7 @@ pub(super) fn new_model<W: Workload>(
     is_resumed: bool,
 ) -> Result<Box<W::Model>, RunError> {
     let drawn = workload.init(device);
-    let model = if is_resumed { drawn } else { workload.prepare(plan, drawn)? };
+    let model = if is_resumed { drawn } else { workload.prepare(plan, drawn, device)? };
     check_frozen(plan, &model)?;
     Ok(Box::new(plan.precision.autocast(model)))
 }

@@ -46,8 +46,13 @@ pub trait Workload {
     ///
     /// # Errors
     /// [`RunError::Data`] or [`RunError::Stream`] for data that cannot be delivered.
-    fn prepare(&self, plan: &Plan, model: Self::Model) -> Result<Self::Model, RunError> {
-        let _ = plan;
+    fn prepare(
+        &self,
+        plan: &Plan,
+        model: Self::Model,
+        device: &Device,
+    ) -> Result<Self::Model, RunError> {
+        let _ = (plan, device);
         Ok(model)
     }
 

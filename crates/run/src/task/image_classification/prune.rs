@@ -101,9 +101,12 @@ impl Pruning {
     }
 
     /// The run's served network.
-    pub(super) fn load<N: Module>(&self, init: &InitPruned<N>) -> Result<N, RunError> {
+    pub(super) fn load<N: Module>(
+        &self,
+        init: &InitPruned<N>,
+        device: &Device,
+    ) -> Result<N, RunError> {
         let (other, ratio) = self.opened()?;
-        // It is read on the host.
-        load_stored(init(&Device::flex(), ratio), &other.plan, &other.folder)
+        load_stored(init(device, ratio), &other.plan, &other.folder)
     }
 }

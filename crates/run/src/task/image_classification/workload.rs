@@ -48,12 +48,12 @@ impl<N: Classifier> Workload for Classification<N> {
         (self.init)(device)
     }
 
-    fn prepare(&self, plan: &Plan, mut model: N) -> Result<N, RunError> {
+    fn prepare(&self, plan: &Plan, mut model: N, device: &Device) -> Result<N, RunError> {
         if let Some(encoder) = self.plan.model.encoder() {
             model = model.with_encoder_of(&checkpoint_of(encoder)?)?;
         }
         if let (Some(pruning), Some(init)) = (&self.plan.pruning, &self.pruned) {
-            model = model.pruned_from(&pruning.load(init)?)?;
+            model = model.pruned_from(&pruning.load(init, device)?)?;
         }
         let images = N::FITTED_IMAGES.min(self.data.train.len());
         if images == 0 {

@@ -40,7 +40,7 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
         (self.init)(device)
     }
 
-    fn prepare(&self, _: &Plan, model: N) -> Result<N, RunError> {
+    fn prepare(&self, _: &Plan, model: N, _: &Device) -> Result<N, RunError> {
         match self.plan.model.encoder() {
             Some(encoder) => model.with_encoder_of(&checkpoint_of(encoder)?),
             None => Ok(model),
