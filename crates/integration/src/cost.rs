@@ -142,6 +142,7 @@ mod tests {
 
     #[test]
     fn a_small_network_costs_what_its_layers_cost_by_hand() {
+        let _alone = updraft_testing::alone();
         // Widths 2 and 4, integrated after the second; 16 × 16 behind the stems are 8 × 8.
         let config = DualPathwayConfig::new(3, 2)
             .with_stem_stride(2)

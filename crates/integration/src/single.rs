@@ -213,6 +213,7 @@ mod tests {
 
     #[test]
     fn a_twin_has_the_multiply_adds_of_the_dual_pathway_network() {
+        let _alone = updraft_testing::alone();
         let depths = [Depth::Shallow, Depth::Medium, Depth::Deep].map(|depth| (8, depth));
         let shallow = [16, 24, 32, 64].map(|channels| (channels, Depth::Shallow));
         for (channels, depth) in depths.into_iter().chain(shallow) {

@@ -310,6 +310,7 @@ mod tests {
 
     #[test]
     fn a_small_network_costs_what_its_layers_cost_by_hand() {
+        let _alone = updraft_testing::alone();
         let net = SeparableConfig::new(3, 2).with_stem_stride(2).init(&Device::flex());
         // 16 × 16 behind the stem are 8 × 8, then 4 × 4, then 2 × 2.
         let stem = 3 * 2 * 9 * 64_u64;

@@ -318,6 +318,7 @@ mod tests {
 
     #[test]
     fn the_network_costs_what_its_layers_cost_by_hand() {
+        let _alone = updraft_testing::alone();
         let net = WhitenedConfig::new(10).init(&Device::flex());
         let whitening = 12 * 24 * 31 * 31;
         let stages = 9 * (24 * 64 * 31 * 31 + 64 * 64 * 15 * 15)

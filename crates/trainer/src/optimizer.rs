@@ -234,6 +234,7 @@ mod tests {
 
     #[test]
     fn weight_decay_of_adam_is_in_the_gradient_and_that_of_adamw_beside_it() {
+        let _alone = updraft_testing::alone();
         // The weight is 2 and its gradient −1. The first step of Adam is the learning rate, 0.1,
         // against the sign of the gradient: 0.75 · 2 − 1 with the penalty.
         for (optimizer, expected) in [
@@ -257,6 +258,7 @@ mod tests {
 
     #[test]
     fn betas_decide_how_much_of_earlier_gradients_an_update_keeps() {
+        let _alone = updraft_testing::alone();
         // Gradients 1, then −1. Without memory both steps have the length of the rate.
         for (betas, expected) in [
             ([0.0, 0.0], [1.9, 2.0]),

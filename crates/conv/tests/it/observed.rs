@@ -17,6 +17,7 @@ fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
 
 #[test]
 fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let config = Conv2dConfig::new([4, 6], [3, 3])
         .with_stride([2, 1])
@@ -57,6 +58,7 @@ fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
 
 #[test]
 fn volumes_and_transposed_convolutions_are_observed_with_the_passes_of_the_layer() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let volume = Conv3d::new(&Conv3dConfig::new([2, 3], [3, 2, 1]), &device);
     let config = ConvTranspose3dConfig::new([4, 2], [2, 2, 2]).with_stride([2, 2, 2]);
@@ -96,6 +98,7 @@ fn volumes_and_transposed_convolutions_are_observed_with_the_passes_of_the_layer
 
 #[test]
 fn a_timer_has_the_time_and_the_operations_of_each_convolution() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let conv =
         |inputs, outputs| Conv2d::new(&Conv2dConfig::new([inputs, outputs], [3, 3]), &device);

@@ -50,6 +50,7 @@ fn a_value_out_of_range_is_refused_by_name() {
 #[test]
 #[should_panic(expected = "`stem_stride` is 0; expected 1 (full size) or 2 (half size)")]
 fn init_refuses_what_validate_refuses() {
+    let _alone = updraft_testing::alone();
     let _ = base().with_stem_stride(0).init(&burn::tensor::Device::flex());
 }
 

@@ -128,6 +128,7 @@ fn a_record_restores_a_convolution_and_narrow_inputs_stay_narrow() {
 
 #[test]
 fn a_config_that_makes_no_convolution_is_refused() {
+    let _alone = updraft_testing::alone();
     let config = KanConv2dConfig::new([4, 6], [3, 3]);
     assert_eq!(config.validate(), Ok(()));
     let message = |config: KanConv2dConfig| config.validate().unwrap_err().to_string();

@@ -120,6 +120,7 @@ fn packed_layers_and_networks_give_the_same_bits() {
 #[test]
 #[should_panic(expected = "a packed layer has no gradients")]
 fn a_gradient_through_a_packed_layer_is_refused() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex().autodiff();
     let packed = KanLinearConfig::new(2, 3).init(&device).pack();
     let x = random([4, 2], &device);
@@ -131,6 +132,7 @@ fn a_gradient_through_a_packed_layer_is_refused() {
 #[test]
 #[should_panic(expected = "the kernels compute in f32; f64 takes the plain path")]
 fn kernels_forced_on_f64_are_refused() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let layer = KanLinearConfig::new(2, 3).init(&device);
     let path = layer.path();

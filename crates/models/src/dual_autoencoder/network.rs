@@ -184,6 +184,7 @@ mod tests {
 
     #[test]
     fn the_compatible_form_has_the_parameters_of_the_source_in_every_part() {
+        let _alone = updraft_testing::alone();
         let net = DualAutoencoderConfig::compatible().init(&Device::flex());
         let hourglass = |part: &Hourglass| {
             [
@@ -214,6 +215,7 @@ mod tests {
 
     #[test]
     fn convolutions_in_the_place_of_splines_have_as_many_parameters() {
+        let _alone = updraft_testing::alone();
         let with = |core| DualAutoencoderConfig::new().with_core(core).init(&Device::flex());
         let (kan, conv) = (with(CoreLayer::Kan), with(CoreLayer::Conv));
         assert_eq!(learned(&conv.encoder.core), 258_048);
@@ -229,6 +231,7 @@ mod tests {
 
     #[test]
     fn a_small_network_costs_what_its_layers_cost_by_hand() {
+        let _alone = updraft_testing::alone();
         let config = DualAutoencoderConfig::new()
             .with_channels(1)
             .with_widths([4, 3, 2])

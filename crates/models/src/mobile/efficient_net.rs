@@ -380,6 +380,7 @@ mod tests {
 
     #[test]
     fn every_layer_of_b0_has_as_many_parameters_as_the_published_one() {
+        let _alone = updraft_testing::alone();
         let net = EfficientNetConfig::new(1000).init(&Device::flex());
         let Backbone { stem, blocks, top, .. } = &net.backbone;
         // Learnt parameters and running statistics, by the table of the paper: a block of input
@@ -406,6 +407,7 @@ mod tests {
 
     #[test]
     fn b0_costs_what_the_paper_says() {
+        let _alone = updraft_testing::alone();
         // 0.39 billion in table 2 of the paper; 385.9 million by counting its layers at 224.
         let net = EfficientNetConfig::new(1000).init(&Device::flex());
         let millions = net.multiply_adds([224, 224]) as f64 / 1e6;

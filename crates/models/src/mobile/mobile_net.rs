@@ -283,6 +283,7 @@ mod tests {
 
     #[test]
     fn it_has_the_published_parameters_and_multiply_adds() {
+        let _alone = updraft_testing::alone();
         let net = MobileNetConfig::new(1000).init(&Device::flex());
         // 3,504,872 learnt ones, as torchvision's, and two statistics for each of 17,056 channels.
         assert_eq!(net.num_params(), 3_504_872 + 2 * 17_056);

@@ -273,6 +273,7 @@ mod tests {
 
     #[test]
     fn the_published_sizes_have_the_published_number_of_parameters() {
+        let _alone = updraft_testing::alone();
         let device = Device::flex();
         let features = RowFeatures { class_counts: vec![1000, 3000, 1500, 500], numbers: 0 };
         let heads = [Head::Labels(6), Head::Classes(4), Head::Classes(30)];

@@ -288,6 +288,7 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_the_layers() {
+        let _alone = updraft_testing::alone();
         let device = Device::flex();
         let features = RowFeatures { class_counts: vec![9, 100], numbers: 3 };
         let config = TableNetConfig::new(features, [Head::Classes(2), Head::Numbers(1)])
@@ -319,6 +320,7 @@ mod tests {
 
     #[test]
     fn rows_of_numbers_or_classes_alone_have_outputs() {
+        let _alone = updraft_testing::alone();
         let device = Device::flex();
         for (class_counts, numbers) in [(vec![], 3), (vec![4, 2], 0), (vec![4], 1)] {
             for (trunk, frequencies) in [(Trunk::Plain, 0), (Trunk::Residual, 3)] {

@@ -136,6 +136,7 @@ impl Net {
 
 #[test]
 fn a_module_trains_to_the_bits_of_burns_optimizer_also_from_a_record_of_the_other() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex().autodiff();
     let mut expected_by = ModuleOptimizer::from(burns(0.01));
     let begun = Net::new(&device).trained(&mut expected_by, 0..3);

@@ -100,6 +100,7 @@ fn numbers_out_of_range_are_refused_by_name() {
 
 #[test]
 fn a_module_trains_to_the_bits_of_burns_optimizer_also_from_a_record_of_the_other() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex().autodiff();
     for setting in SETTINGS {
         let mut expected_by = ModuleOptimizer::from(burns(setting));

@@ -40,6 +40,7 @@ const RESIDENT: &str = "train.resident={}";
 
 #[test]
 fn data_on_the_device_trains_to_the_bits_of_a_loader_and_resumes_as_one() {
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let rows = with_missing_targets(dir.path());
     let cases: [(&str, &[&str]); 6] = [

@@ -35,6 +35,7 @@ fn layers_without_kernels_report_the_reason_and_are_computed() {
 #[test]
 #[should_panic(expected = "no such kernels for the device")]
 fn kernels_forced_on_another_device_are_refused() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let layer = KanLinearConfig::new(3, 4).init(&device).with_path(LayerPath::Cube);
     let _ = layer.forward(Tensor::<2>::zeros([2, 3], &device));
@@ -43,6 +44,7 @@ fn kernels_forced_on_another_device_are_refused() {
 #[test]
 #[should_panic(expected = "the kernels for GPUs compute degrees 1 to 3")]
 fn kernels_forced_on_another_grid_are_refused() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let layer = KanLinearConfig::new(3, 4).with_degree(4).init(&device).with_path(LayerPath::Cube);
     let _ = layer.forward(Tensor::<2>::zeros([2, 3], &device));

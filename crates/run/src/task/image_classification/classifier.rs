@@ -267,6 +267,7 @@ mod tests {
 
     #[test]
     fn segments_in_their_order_are_the_forward_pass() {
+        let _alone = updraft_testing::alone();
         fn check(net: &impl Classifier) {
             let images = Tensor::ones([2, 3, 16, 16], &Device::flex());
             let flow = net.enter(images.clone());
@@ -290,6 +291,7 @@ mod tests {
 
     #[test]
     fn a_network_without_a_place_for_outliers_names_one_that_has_it() {
+        let _alone = updraft_testing::alone();
         let net = DualPathwayConfig::new(3, 2).init(&Device::flex());
         let said = net.with_outliers(64.0).expect_err("no place").to_string();
         assert!(said.contains("`model.kind = \"separable\"`"), "{said}");
