@@ -22,6 +22,22 @@ impl Drop for Running {
     }
 }
 
+/// Asks a process to stop, as Ctrl-C does.
+pub(crate) fn interrupt(process: u32) {
+    send("-INT", process);
+}
+
+/// Asks a process to end.
+pub(crate) fn terminate(process: u32) {
+    send("-TERM", process);
+}
+
+/// The standard library sends no signal but the one that kills.
+fn send(signal: &str, process: u32) {
+    // The process may have ended already.
+    let _ = Command::new("kill").args([signal, &process.to_string()]).status();
+}
+
 /// The signal that ended a process.
 #[cfg(unix)]
 pub(crate) fn signal(status: ExitStatus) -> Option<i32> {

@@ -277,6 +277,7 @@ mod tests {
             left_out: 0,
             train_us: 1000,
             times: StepTimes { data_wait_us: 10, ..StepTimes::default() },
+            ranks: Vec::new(),
         };
         let line = epoch_line(&report, 100, "img");
         assert_eq!(line, "epoch 100/100 | train 12.346 87.6 % | test 12.346 100.0 % | 12346 img/s");

@@ -9,6 +9,7 @@ use updraft_distributed::{Alone, Launch, Launcher, Shared};
 use updraft_run::{Beginning, Observer, RunError};
 use updraft_trainer::{Control, Event};
 
+use crate::command::launch::note_process;
 use crate::stop;
 
 /// What connects this process with the other ranks.
@@ -20,14 +21,24 @@ pub(crate) struct Connected {
 impl Connected {
     /// Connects with the other ranks; at most once per process.
     ///
+    /// `before` receives the number of this rank on its machine and may restart the program, which
+    /// MPI does not survive.
+    ///
     /// A rank that waits for the others longer than `timeout` ends the process, and thereby all of
     /// them.
     ///
     /// # Errors
     /// For a process that an MPI launcher started as one of several, if the program was built
     /// without MPI: each would train a run of its own.
-    pub(crate) fn start(timeout: Duration) -> Result<Self> {
+    pub(crate) fn start(
+        timeout: Duration,
+        before: impl FnOnce(Option<usize>) -> Result<()>,
+    ) -> Result<Self> {
         let launch = Launch::detect(|name| std::env::var(name).ok())?;
+        before(local_rank(launch))?;
+        if launch.is_some_and(|launch| launch.rank == 0) {
+            note_process();
+        }
         #[cfg(feature = "mpi")]
         if launch.is_some() {
             let Some(mpi) = updraft_distributed::Mpi::start() else {
@@ -65,7 +76,7 @@ impl Connected {
 
     /// The number of this rank on its machine, which chooses among several devices of one kind.
     pub(crate) fn local_rank(&self) -> Option<usize> {
-        self.launch.filter(|launch| launch.size > 1).and_then(|launch| launch.local_rank)
+        local_rank(self.launch)
     }
 
     /// The result of a rank; an error of one of several ends all of them, because the others would
@@ -81,6 +92,10 @@ impl Connected {
         }
         result
     }
+}
+
+fn local_rank(launch: Option<Launch>) -> Option<usize> {
+    launch.filter(|launch| launch.size > 1).and_then(|launch| launch.local_rank)
 }
 
 /// Observes a run on a rank that prints nothing.

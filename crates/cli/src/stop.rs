@@ -1,8 +1,9 @@
 //! Ctrl-C: the first asks a run to stop and save, the second ends the process.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-static REQUESTED: AtomicBool = AtomicBool::new(false);
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+static FORWARDED: AtomicUsize = AtomicUsize::new(0);
 static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The exit code of a process that a signal ended: 128 + SIGINT.
@@ -10,7 +11,30 @@ const INTERRUPTED: i32 = 130;
 
 /// Whether the command was asked to stop.
 pub(crate) fn requested() -> bool {
-    REQUESTED.load(Ordering::SeqCst)
+    signals() > 0
+}
+
+/// How many signals have asked for it.
+pub(crate) fn signals() -> usize {
+    SIGNALS.load(Ordering::SeqCst)
+}
+
+/// While this value exists, no signal ends the process: the running code passes each on to a process
+/// that it waits for.
+#[must_use = "it counts only while it lives"]
+pub(crate) struct Forwarded(());
+
+impl Forwarded {
+    pub(crate) fn begin() -> Self {
+        FORWARDED.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Forwarded {
+    fn drop(&mut self) {
+        FORWARDED.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// While this value exists, the first signal ends the process: there is nothing to save yet, and
@@ -38,7 +62,10 @@ impl Drop for NothingToSave {
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
     let installed = ctrlc::set_handler(|| {
-        let is_second = REQUESTED.swap(true, Ordering::SeqCst);
+        let is_second = SIGNALS.fetch_add(1, Ordering::SeqCst) > 0;
+        if FORWARDED.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         if is_second || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
             std::process::exit(INTERRUPTED);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ fn main() {
     println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
 
     launched(&expected);
+    launched_again_without_a_checkpoint(&expected);
+    interrupted(&expected);
     timed_out();
 
     for (set, key) in [
@@ -67,23 +70,64 @@ fn main() {
     println!("settings that need a single rank are refused by their keys");
 }
 
+/// Starts two ranks of `train`, in a process group of their own as a shell does.
+fn launch(runs: &Path, options: &[&str], sets: &[&str]) -> Child {
+    let mut arguments = vec!["launch", "-n", "2"];
+    arguments.extend(options);
+    arguments.extend(["--", "train", "--runs", runs.to_str().unwrap()]);
+    arguments.extend(SMALL.iter().chain(sets).flat_map(|set| ["--set", set]));
+    Command::new(env!("CARGO_BIN_EXE_updraft"))
+        .args(arguments)
+        .env("RAYON_NUM_THREADS", "1")
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(120), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A rank is killed before the first checkpoint: the folder of that start does not stay.
+fn launched_again_without_a_checkpoint(expected: &BTreeMap<String, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let late = ["train.checkpoint_every_steps=1000"];
+    let child = launch(folder.path(), &["--restarts", "2"], &late);
+    // Rank 0 has noted its run when it opens the record.
+    let is_recorded = |run: PathBuf| run.join("metrics.jsonl").exists();
+    wait_until("the record", || run_of(folder.path()).is_some_and(is_recorded));
+    kill_rank_1(folder.path());
+    let text = finished(child);
+    assert_eq!(text.matches("2 ranks from the beginning").count(), 1, "{text}");
+    assert!(weights(folder.path()) == *expected, "{text}");
+    println!("launch: rank 1 was killed before a checkpoint, and one run folder is left");
+}
+
+/// Ctrl-C, which reaches the process group of `launch`.
+fn interrupted(expected: &BTreeMap<String, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let child = launch(folder.path(), &[], &["train.checkpoint_every_steps=1000"]);
+    wait_until("a step", || steps(folder.path()) > 0);
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let text = finished(child);
+    assert!(text.contains("stopped and saved"), "{text}");
+    let run = run_of(folder.path()).unwrap();
+    finished(mpirun(&["train", "--resume", run.to_str().unwrap()]));
+    assert!(weights(folder.path()) == *expected);
+    println!("launch: Ctrl-C saved, and the resumed run has the same checkpoint");
+}
+
 /// A rank of `launch` is killed: it starts the ranks again, which end in the same checkpoint.
 fn launched(expected: &BTreeMap<String, String>) {
-    let launch = |runs: &Path, options: &[&str]| {
-        let mut arguments = vec!["launch", "-n", "2"];
-        arguments.extend(options);
-        arguments.extend(["--", "train", "--runs", runs.to_str().unwrap()]);
-        arguments.extend(SMALL.iter().flat_map(|set| ["--set", set]));
-        Command::new(env!("CARGO_BIN_EXE_updraft"))
-            .args(arguments)
-            .env("RAYON_NUM_THREADS", "1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
     let folder = tempfile::tempdir().unwrap();
-    let child = launch(folder.path(), &["--restarts", "2"]);
+    let child = launch(folder.path(), &["--restarts", "2"], &[]);
     for after in [30, 110] {
         let started = Instant::now();
         while steps(folder.path()) < after {
@@ -98,7 +142,7 @@ fn launched(expected: &BTreeMap<String, String>) {
     println!("launch: rank 1 was killed twice, and the restarted ranks have the same checkpoint");
 
     let folder = tempfile::tempdir().unwrap();
-    let child = launch(folder.path(), &["--restarts", "0"]);
+    let child = launch(folder.path(), &["--restarts", "0"], &[]);
     while steps(folder.path()) < 30 {
         std::thread::sleep(Duration::from_millis(5));
     }

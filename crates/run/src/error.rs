@@ -207,6 +207,17 @@ pub enum RunError {
         /// In what it differs.
         difference: String,
     },
+    /// The ranks of a run see different storage.
+    #[error(
+        "rank {rank} does not see what rank 0 writes into `{path}`; place run folders on storage \
+         that all ranks share"
+    )]
+    NotShared {
+        /// The run's folder.
+        path: PathBuf,
+        /// The first rank that does not see it.
+        rank: usize,
+    },
     /// Two models cannot be compared.
     #[error(
         "the models cannot be compared: {difference}, from test sample {sample} on; compare runs \

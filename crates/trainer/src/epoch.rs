@@ -12,7 +12,7 @@ use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
 use crate::events::{Activity, Control, EpochReport, Event};
 use crate::metric::{Direction, Evaluation, LossSums, MetricSpec, Score};
-use crate::monitor::{PhaseClock, StepTimes};
+use crate::monitor::{PhaseClock, RankTimes, StepTimes};
 use crate::ranks::Ranks;
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
@@ -316,7 +316,10 @@ impl<M: Module> Run<M> {
         course: &Course<'_, T, T::Batch>,
         pass: Pass<T::Score>,
         test: Option<Evaluation>,
+        ranks: &mut Ranks,
     ) -> Result<EpochReport, TrainError> {
+        let own = RankTimes { train_us: pass.train_us, times: pass.times };
+        let of_ranks = if ranks.is_alone() { Vec::new() } else { ranks.exchange(own)? };
         let values = course.task.values(&self.epoch_score()?);
         Ok(EpochReport {
             epoch: self.state.epoch,
@@ -327,6 +330,7 @@ impl<M: Module> Run<M> {
             left_out: pass.left_out,
             train_us: pass.train_us,
             times: pass.times,
+            ranks: of_ranks,
         })
     }
 }

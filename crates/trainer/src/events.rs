@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::metric::{Evaluation, Metric, as_map};
-use crate::monitor::StepTimes;
+use crate::monitor::{RankTimes, StepTimes};
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -159,6 +159,9 @@ pub struct EpochReport {
     /// Where the time of its updates went.
     #[serde(flatten)]
     pub times: StepTimes,
+    /// The times of every rank, in their order; none of a run on a single rank.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankTimes>,
 }
 
 /// The answer of an observer: whether the run continues.

@@ -96,7 +96,7 @@ pub use lookahead::Lookahead;
 
 // Events and timing.
 pub use events::{Activity, Control, EpochReport, Event, StepReport};
-pub use monitor::{StepTimes, Timing};
+pub use monitor::{RankTimes, StepTimes, Timing};
 
 // Loops and models of your own, measured.
 pub use benchmark::{Benchmark, BenchmarkSettings, benchmark};

@@ -28,7 +28,11 @@ pub struct StepTimes {
     pub forward_us: u64,
     /// Backward pass, gradient norm, and the read of loss, score and norm, which waits for both.
     pub backward_us: u64,
-    /// Waiting for the other ranks and exchanging gradients with them.
+    /// Waiting for the other ranks: the exchange of losses and counts, which is short, ends when the
+    /// last rank arrives.
+    #[serde(default)]
+    pub rank_wait_us: u64,
+    /// Exchanging gradients and statistics with the other ranks.
     #[serde(default)]
     pub exchange_us: u64,
     /// Unscaling, clipping and the optimizer.
@@ -42,22 +46,34 @@ impl StepTimes {
         self.copy_us += other.copy_us;
         self.forward_us += other.forward_us;
         self.backward_us += other.backward_us;
+        self.rank_wait_us += other.rank_wait_us;
         self.exchange_us += other.exchange_us;
         self.optimizer_us += other.optimizer_us;
     }
 
     /// The phases in their order, with their names.
     #[must_use]
-    pub fn phases(&self) -> [(&'static str, u64); 6] {
+    pub fn phases(&self) -> [(&'static str, u64); 7] {
         [
             ("data wait", self.data_wait_us),
             ("copy", self.copy_us),
             ("forward", self.forward_us),
             ("backward", self.backward_us),
+            ("rank wait", self.rank_wait_us),
             ("exchange", self.exchange_us),
             ("optimizer", self.optimizer_us),
         ]
     }
+}
+
+/// The times of one rank in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RankTimes {
+    /// Microseconds of the training part of the epoch, which are nearly the same on all ranks.
+    pub train_us: u64,
+    /// Where they went. The slowest rank is the one that waits least for the others.
+    #[serde(flatten)]
+    pub times: StepTimes,
 }
 
 /// A clock that is read at the end of each phase.
@@ -102,11 +118,12 @@ mod tests {
             copy_us: 2,
             forward_us: 3,
             backward_us: 4,
-            exchange_us: 5,
-            optimizer_us: 6,
+            rank_wait_us: 5,
+            exchange_us: 6,
+            optimizer_us: 7,
         };
         let mut sum = one;
         sum.add(&one);
-        assert_eq!(sum.phases().map(|(_, us)| us), [2, 4, 6, 8, 10, 12]);
+        assert_eq!(sum.phases().map(|(_, us)| us), [2, 4, 6, 8, 10, 12, 14]);
     }
 }

@@ -280,6 +280,7 @@ mod tests {
             forward_us: 500 * model,
             backward_us: 500 * model,
             optimizer_us: 1000 * optimizer,
+            rank_wait_us: 0,
             exchange_us: 0,
         };
         for (times, expected, share) in [

@@ -290,7 +290,7 @@ impl<M: Module> Run<M> {
             let Some((served, test)) = run.serve(course, ema.as_ref(), ranks, watch)? else {
                 return run.stop(course, ema.as_ref(), ranks, watch);
             };
-            let report = run.report(course, pass, test.clone())?;
+            let report = run.report(course, pass, test.clone(), ranks)?;
             // The report comes before the checkpoint: a run killed between the two repeats it.
             let control = ranks.decide(watch(&Event::Epoch(report.clone()), &run.model))?;
             run.close(course, &report);

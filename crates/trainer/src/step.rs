@@ -233,6 +233,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
         let has_gradient = has_gradient(&own, &model);
         let samples = sums.samples;
         let shares = ranks.exchange(StepShare { sums, score, bad, has_gradient, counts })?;
+        times.rank_wait_us += clock.lap_us();
         (sums, score) = StepShare::merged(&shares);
         match StepShare::first_bad(&shares, step) {
             Some(bad) => (Err(bad), model),

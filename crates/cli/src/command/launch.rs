@@ -4,14 +4,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser};
 use updraft_run::{Registry, RunFolder};
 
+use super::cannot;
 use super::train::{TrainCommand, refuse_on_ranks};
 use crate::arguments::{self, Arguments};
+use crate::child::{apart, interrupt, terminate};
 use crate::program::quoted;
+use crate::stop::Forwarded;
 use crate::terminal::say;
 use crate::wrap::counted;
 use crate::{BAD_INPUT, Failed, RUN_FAILED, stop};
@@ -28,7 +32,8 @@ Examples:
 ///
 /// The ranks are processes that `mpirun` starts and connects. When one of them is killed or hangs,
 /// all are started again from the newest checkpoint. Errors of the arguments, the data or the run
-/// itself, such as a loss that is not finite, end the command.
+/// itself, such as a loss that is not finite, end the command. Ctrl-C saves and stops the run;
+/// the second one ends it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LaunchArgs {
@@ -60,17 +65,19 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         bail!("`launch` needs a program that was built with the feature `mpi`");
     }
     let note = Note::new();
+    let resumed = ranks.train.resumed_run().map(Path::to_path_buf);
     let least = args.min_ranks.unwrap_or(args.ranks);
     let mut restarts = Restarts { left: args.restarts, ranks: args.ranks, least, newest: None };
-    restarts.newest = ranks.train.resumed_run().and_then(newest_checkpoint);
+    restarts.newest = resumed.as_deref().and_then(newest_checkpoint);
+    let mut run = resumed.clone();
     let mut command = args.command.clone();
     loop {
-        let code = ranks.start(restarts.ranks, &command, note.path())?;
+        let code = ranks.start(restarts.ranks, &command, &note)?;
+        run = note.run().or(run);
         // A run that was asked to stop has saved a checkpoint, or has none to save.
         if code == 0 || stop::requested() {
             return Ok(());
         }
-        let run = note.run().or_else(|| ranks.train.resumed_run().map(Path::to_path_buf));
         let failed = || Failed(format!("the ranks ended with exit code {code}"));
         if [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code) {
             return Err(failed().into());
@@ -83,13 +90,17 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
                 error.context(format!("{} used up", counted(args.restarts.into(), "restart")))
             );
         }
-        let from = match run.filter(|_| has_checkpoint) {
-            Some(run) => {
-                command = ["train".into(), "--resume".into(), run.into_os_string()].to_vec();
+        let from = match &run {
+            Some(run) if has_checkpoint => {
+                command = ["train".into(), "--resume".into(), run.into()].to_vec();
                 "the newest checkpoint"
             }
-            None => "the beginning",
+            _ => "the beginning",
         };
+        if let Some(begun) = run.take_if(|run| !has_checkpoint && resumed.as_ref() != Some(run)) {
+            // It has nothing to resume from, and the next start makes a folder of its own.
+            fs::remove_dir_all(&begun).map_err(|cause| cannot("remove", &begun, cause))?;
+        }
         let (count, left) = (restarts.ranks, restarts.left);
         let count = counted(count.into(), "rank");
         say(&format!("restart  exit code {code}: {count} from {from}; {left} more restarts"));
@@ -147,35 +158,68 @@ impl Ranks {
     }
 
     /// Runs the ranks to their end and returns the exit code of all of them.
-    fn start(&self, ranks: u16, command: &[OsString], note: &Path) -> Result<i32> {
+    ///
+    /// The first Ctrl-C reaches rank 0, which saves and stops with the others; the next one ends
+    /// all. `mpirun` itself would end them within a second.
+    fn start(&self, ranks: u16, command: &[OsString], note: &Note) -> Result<i32> {
+        note.clear();
         let mut mpirun = Command::new("mpirun");
-        mpirun.args(self.arguments(ranks, command)).env(RUN_NOTE, note).stdin(Stdio::null());
+        mpirun.args(self.arguments(ranks, command)).env(RUN_NOTE, &note.0).stdin(Stdio::null());
+        apart(&mut mpirun);
         if let Some(threads) = self.threads {
             mpirun.env("RAYON_NUM_THREADS", threads.to_string());
         }
         // Open MPI refuses to start as root without both, and containers often have no other user.
         mpirun
             .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|it| (it, "1")));
-        let status = mpirun.status().context("`mpirun` does not start; install Open MPI")?;
-        Ok(status.code().unwrap_or(RESTARTED))
+        let _passed_on = Forwarded::begin();
+        let mut passed_on = stop::signals();
+        let mut mpirun = mpirun.spawn().context("`mpirun` does not start; install Open MPI")?;
+        loop {
+            if let Some(status) = mpirun.try_wait().context("waiting for `mpirun`")? {
+                return Ok(status.code().unwrap_or(RESTARTED));
+            }
+            if stop::signals() > passed_on {
+                match note.process().filter(|_| passed_on == 0) {
+                    Some(first_rank) => interrupt(first_rank),
+                    None => terminate(mpirun.id()),
+                }
+                passed_on += 1;
+            }
+            std::thread::sleep(POLL);
+        }
     }
 }
 
-/// The variable that names the file into which the first rank writes the path of its run.
+/// How often signals and the end of the ranks are looked for.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The variable that names the file into which rank 0 writes its process and the path of its run.
 const RUN_NOTE: &str = "UPDRAFT_RUN_NOTE";
 
 /// Stands for a launcher that a signal ended.
 const RESTARTED: i32 = 128;
 
-/// Writes the path of a run for the `launch` that started this process, if one did.
+/// Notes this process, rank 0, for the `launch` that started it, if one did.
+pub(crate) fn note_process() {
+    note(Path::new(""));
+}
+
+/// Notes the path of this process's run, too.
 pub(crate) fn note_run(run: &Path) {
+    note(run);
+}
+
+fn note(run: &Path) {
     if let Some(note) = std::env::var_os(RUN_NOTE) {
+        let mut bytes = format!("{}\n", std::process::id()).into_bytes();
+        bytes.extend_from_slice(run.as_os_str().as_encoded_bytes());
         // Without it, `launch` starts from the beginning.
-        let _ = fs::write(note, run.as_os_str().as_encoded_bytes());
+        let _ = fs::write(note, bytes);
     }
 }
 
-/// The file with the path of the run, which is removed at the end.
+/// The file with the process of rank 0 and the path of its run, which is removed at the end.
 struct Note(PathBuf);
 
 impl Note {
@@ -184,20 +228,26 @@ impl Note {
         Self(std::env::temp_dir().join(name))
     }
 
-    fn path(&self) -> &Path {
-        &self.0
+    /// The process of rank 0.
+    fn process(&self) -> Option<u32> {
+        fs::read_to_string(&self.0).ok()?.split_once('\n')?.0.parse().ok()
     }
 
     fn run(&self) -> Option<PathBuf> {
-        let text = fs::read_to_string(&self.0).ok().filter(|text| !text.is_empty())?;
-        Some(PathBuf::from(text))
+        let text = fs::read_to_string(&self.0).ok()?;
+        let (_, run) = text.split_once('\n').filter(|(_, run)| !run.is_empty())?;
+        Some(PathBuf::from(run))
+    }
+
+    fn clear(&self) {
+        // It does not exist before the first start, or if no rank has begun.
+        let _ = fs::remove_file(&self.0);
     }
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // It does not exist if no rank has begun.
-        let _ = fs::remove_file(&self.0);
+        self.clear();
     }
 }
 

@@ -154,7 +154,9 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return explain_kernels(&plan, args);
     }
     let files = files_to_predict(&plan);
-    let ranks = Connected::start(plan.train.distributed.patience())?;
+    let ranks = Connected::start(plan.train.distributed.patience(), |local_rank| {
+        restart_to_resume(args, &plan, local_rank)
+    })?;
     let is_first = ranks.collective().rank() == 0;
     let watch = &mut |_: &Event| Control::Continue;
     let mut display = Display::new();
@@ -210,7 +212,16 @@ pub(crate) fn train_watched(
     display: &mut Display,
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
+    restart_to_resume(args, &plan, None)?;
     train_on_ranks(args, plan, log, display, (Shared::new(Alone), None), watch)
+}
+
+/// Restarts the program if it resumes a run whose device is not burn's default.
+fn restart_to_resume(args: &TrainArgs, plan: &Plan, local_rank: Option<usize>) -> Result<()> {
+    let Some(run) = args.resumed()? else { return Ok(()) };
+    run.refuse_other_model(plan)?;
+    run.newest_checkpoint()?;
+    make_default(&device_of_rank(plan, local_rank)?.1)
 }
 
 /// The same together with other ranks, of which the first prints; with the number of this rank on
@@ -240,7 +251,6 @@ fn train_on_ranks(
             if is_first {
                 drop(run.lock()?);
             }
-            make_default(&selection)?;
         }
         None if is_first => RunFolder::try_place(&args.runs, &plan)?,
         None => {}

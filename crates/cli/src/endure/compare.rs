@@ -15,6 +15,9 @@ const FILES: [&str; 2] = ["run.json", "pictures.json"];
 /// memory.
 const MEASURED: [&str; 4] = ["_us", "_per_s", "_bytes", "_share"];
 
+/// The field with the times of every rank.
+const TIMES: &str = "ranks";
+
 /// All parts of a run that must be equal to those of the undisturbed run, by name.
 pub(super) struct Outcome(BTreeMap<String, String>);
 
@@ -56,7 +59,9 @@ pub(super) fn newest(run: &Path) -> Result<PathBuf> {
 
 fn without_measures(line: &mut Value) {
     if let Some(fields) = line.as_object_mut() {
-        fields.retain(|name, _| !MEASURED.iter().any(|ending| name.ends_with(ending)));
+        fields.retain(|name, _| {
+            name != TIMES && !MEASURED.iter().any(|ending| name.ends_with(ending))
+        });
     }
 }
 
@@ -87,7 +92,7 @@ mod tests {
     #[test]
     fn only_measured_times_rates_and_memory_are_left_out() {
         let mut line = json!({ "step": 3, "step_us": 9, "samples_per_s": 2.5, "loss": 0.5,
-                               "resident_bytes": 7, "test": { "loss": 1 } });
+                               "resident_bytes": 7, "ranks": [{ "train_us": 3 }], "test": { "loss": 1 } });
         without_measures(&mut line);
         assert_eq!(line, json!({ "step": 3, "loss": 0.5, "test": { "loss": 1 } }));
     }

@@ -5,6 +5,7 @@ mod page;
 mod pictures;
 mod plot;
 mod quantized;
+mod ranks;
 mod search;
 
 pub(crate) use options::options_page;

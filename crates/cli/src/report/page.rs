@@ -11,6 +11,7 @@ use updraft_trainer::{MetricSpec, Unit};
 use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
+use super::ranks::of_ranks;
 use crate::layer_table;
 use crate::progress::metric_text;
 use crate::wrap::counted;
@@ -51,13 +52,18 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 const MOST_POINTS: usize = 1500;
 
 /// The phases of a step in their order, as name and field.
-const PHASES: [(&str, &str); 5] = [
+const PHASES: [(&str, &str); 7] = [
     ("data wait", "data_wait_us"),
     ("copy to the device", "copy_us"),
     ("forward", "forward_us"),
     ("backward", "backward_us"),
+    ("wait for other ranks", "rank_wait_us"),
+    ("exchange with them", "exchange_us"),
     ("optimizer", "optimizer_us"),
 ];
+
+/// Those that only a run on several ranks has.
+const BETWEEN_RANKS: [&str; 2] = ["rank_wait_us", "exchange_us"];
 
 /// The parts of a page.
 pub(crate) struct Run {
@@ -95,6 +101,7 @@ pub(crate) fn page(run: &Run) -> Result<String> {
     body.push_str(&pictures(&run.pictures)?);
     body.push_str("</div>\n");
     body.push_str(&breakdown(&epochs));
+    body.push_str(&of_ranks(&epochs));
     body.push_str(&run.layers.as_ref().map_or_else(String::new, slowest_layers));
     body.push_str(&left_out(&steps));
     if let Some(report) = &run.quantized {
@@ -243,8 +250,12 @@ fn breakdown(epochs: &[&Value]) -> String {
     if whole == 0.0 {
         return String::new();
     }
-    let mut rows: Vec<(&str, f64)> =
-        PHASES.iter().map(|(name, field)| (*name, sum(field))).collect();
+    let has_ranks = epochs.iter().any(|epoch| epoch["ranks"].is_array());
+    let mut rows: Vec<(&str, f64)> = PHASES
+        .iter()
+        .filter(|(_, field)| has_ranks || !BETWEEN_RANKS.contains(field))
+        .map(|(name, field)| (*name, sum(field)))
+        .collect();
     let measured: f64 = rows.iter().map(|(_, us)| us).sum();
     rows.push(("everything else", (whole - measured).max(0.0)));
     let mut table = "<h2>Time per phase</h2>\n<div class=\"scroll\"><table>\n".to_owned();

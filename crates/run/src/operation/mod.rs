@@ -11,6 +11,7 @@ mod lr_search;
 mod new_model;
 mod outputs;
 mod run_record;
+mod shared_start;
 mod timing;
 mod train;
 mod training_device;

@@ -6,10 +6,9 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
-use toml::Table;
 use updraft_data::Part;
 use updraft_device::{Selection, applied};
-use updraft_distributed::{Collective, CollectiveError, Shared, agree, gather};
+use updraft_distributed::{Collective, Shared, gather};
 use updraft_trainer::{
     Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
     evaluate, metric_specs,
@@ -18,8 +17,9 @@ use updraft_trainer::{
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, refuse_too_large};
 use super::run_record::Record;
+use super::shared_start::{agree_on_folder, agree_on_start, open_shared};
 use super::training_device::training_device;
-use crate::config::{Edited, Plan};
+use crate::config::Plan;
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -173,7 +173,10 @@ pub(super) fn train<W: Workload>(
             return Err(plan.kind().refused(ability, reason));
         }
     }
-    agree_on_start(&mut collective, plan, &workload.signature())?;
+    agree_on_start(&mut collective, plan, workload, (plain, selection.id.backend))?;
+    if let Some(folder) = &resumed {
+        agree_on_folder(&mut collective, folder.path())?;
+    }
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
     let model = *new_model(workload, plan, &device, resumed.is_some())?;
@@ -230,14 +233,11 @@ pub(super) fn train<W: Workload>(
             let created = is_first.then(|| RunFolder::create(runs, plan)).transpose()?;
             let path = created.as_ref().map_or(Path::new(""), RunFolder::path);
             let path = first_path(&mut collective, path)?;
-            match created {
-                Some(folder) => {
-                    held = Some(folder.lock()?);
-                    workload.write(&folder)?;
-                    folder
-                }
-                None => RunFolder::open(&path)?,
+            if let Some(folder) = &created {
+                held = Some(folder.lock()?);
+                workload.write(folder)?;
             }
+            open_shared(&mut collective, created, &path)?
         }
     };
     if is_first {
@@ -358,38 +358,6 @@ pub(super) fn train<W: Workload>(
     )?;
     drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
-}
-
-/// Checks that every rank has the same program, configuration and data, before any of them trains.
-///
-/// The device and keys that change no result may differ.
-fn agree_on_start(
-    collective: &mut dyn Collective,
-    plan: &Plan,
-    signature: &serde_json::Value,
-) -> Result<(), RunError> {
-    if collective.size() == 1 {
-        return Ok(());
-    }
-    let failed = |cause: CollectiveError| RunError::from(TrainError::from(cause));
-    let version = env!("CARGO_PKG_VERSION");
-    agree(collective, "the version of the program", version).map_err(failed)?;
-    let plans = gather(collective, plan.to_toml().as_bytes()).map_err(failed)?;
-    let tables: Vec<Table> = plans
-        .iter()
-        .map(|text| toml::from_str(&String::from_utf8_lossy(text)).expect("a rank sends TOML"))
-        .collect();
-    for (rank, table) in tables.iter().enumerate() {
-        let mut differences = plan.differences(&tables[0], table).into_iter();
-        if let Some(Edited { key, begun, now, .. }) = differences.find(|it| it.key != "device") {
-            let text = |value: Option<String>| value.unwrap_or_else(|| "not given".to_owned());
-            let what = format!("`{key}`");
-            let (expected, found) = (text(begun), text(now));
-            return Err(failed(CollectiveError::Disagreement { what, rank, expected, found }));
-        }
-    }
-    let signature = signature.to_string();
-    agree(collective, "what the data decides about the model", &signature).map_err(failed)
 }
 
 /// The path that rank 0 has.

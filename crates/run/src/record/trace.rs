@@ -113,6 +113,7 @@ mod tests {
             copy_us: 5,
             forward_us: 20,
             backward_us: 25,
+            rank_wait_us: 0,
             exchange_us: 0,
             optimizer_us: 8,
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use updraft_distributed::{Shared, Threads};
 use updraft_run::{Beginning, Observer, Plan, RunError, RunFolder, TASKS, Trained, Training};
-use updraft_trainer::{Control, Event};
+use updraft_trainer::{Control, Event, RankTimes};
 
 use crate::plans::read_with;
 use crate::train::{ROWS, Watcher, device, train, workload};
@@ -17,9 +17,9 @@ const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_
     clip_norm = 1e9\noptimizer = { kind = \"sgd\", momentum = 0.0 }\n\
     schedule = { kind = \"constant\" }\n";
 
-/// Losses and gradient norms of the updates.
+/// Losses and gradient norms of the updates, and the ranks that the epochs have times of.
 #[derive(Debug, Default)]
-struct Updates(Vec<(f64, f64)>);
+struct Updates(Vec<(f64, f64)>, Vec<usize>);
 
 impl Observer for Updates {
     fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
@@ -29,6 +29,14 @@ impl Observer for Updates {
     fn event(&mut self, event: &Event) -> Control {
         if let Event::Step(report) = event {
             self.0.push((report.loss, report.gradient_norm.unwrap_or_default()));
+        }
+        if let Event::Epoch(report) = event {
+            let is_timed = |rank: &RankTimes| {
+                let times = &rank.times;
+                rank.train_us >= times.rank_wait_us + times.exchange_us && times.exchange_us > 0
+            };
+            assert!(report.ranks.iter().all(is_timed), "{:?}", report.ranks);
+            self.1.push(report.ranks.len());
         }
         Control::Continue
     }
@@ -40,19 +48,48 @@ fn on_ranks(
     text: &str,
     sets: &[&[&str]],
 ) -> Vec<Result<(Trained, Updates), RunError>> {
+    on_ranks_with(stopped, text, sets, Differs::Nothing)
+}
+
+/// What a rank has of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Differs {
+    Nothing,
+    /// The last rank opens other data than its plan says.
+    Data,
+    /// Every rank has a run folder of its own.
+    Folder,
+}
+
+fn on_ranks_with(
+    stopped: &RunFolder,
+    text: &str,
+    sets: &[&[&str]],
+    differs: Differs,
+) -> Vec<Result<(Trained, Updates), RunError>> {
     let _alone = updraft_testing::alone();
     let runs = tempfile::tempdir().expect("temporary folder");
-    let copy = runs.path().join("copy");
-    copy_folder(stopped.path(), &copy);
+    let copy = |rank: usize| match differs {
+        Differs::Folder => runs.path().join(format!("copy-{rank}")),
+        _ => runs.path().join("copy"),
+    };
+    (0..sets.len()).for_each(|rank| copy_folder(stopped.path(), &copy(rank)));
+    let last = sets.len() - 1;
     let engines = Threads::group(sets.len(), Duration::from_secs(120));
     thread::scope(|scope| {
         let ranks: Vec<_> = engines
             .into_iter()
             .zip(sets)
-            .map(|(engine, sets)| {
-                let (copy, runs) = (&copy, runs.path());
+            .enumerate()
+            .map(|(number, (engine, sets))| {
+                let (copy, runs) = (copy(number), runs.path());
                 scope.spawn(move || {
-                    rank(engine, &unlocked(text, sets), RunFolder::open(copy)?, runs)
+                    let plan = unlocked(text, sets);
+                    let opened = match differs == Differs::Data && number == last {
+                        true => unlocked(text, &["seed=77"]),
+                        false => unlocked(text, sets),
+                    };
+                    rank(engine, (&plan, &opened), RunFolder::open(&copy)?, runs)
                 })
             })
             .collect();
@@ -62,12 +99,12 @@ fn on_ranks(
 
 fn rank(
     engine: Threads,
-    plan: &Plan,
+    (plan, opened): (&Plan, &Plan),
     run: RunFolder,
     runs: &Path,
 ) -> Result<(Trained, Updates), RunError> {
     let (device, selection) = device();
-    let workload = workload(plan, Some(&run));
+    let workload = workload(opened, Some(&run));
     let mut updates = Updates::default();
     let training = Training {
         plan,
@@ -183,4 +220,34 @@ fn ranks_with_other_configurations_are_refused_with_both_values() {
     for rank in on_ranks(&stopped, ROWS, &[&[], &free]) {
         rank.expect("keys that change no result may differ");
     }
+}
+
+#[test]
+fn other_data_and_storage_that_is_not_shared_are_refused_by_all_ranks() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let stopped = stopped(&plan(ROWS, &[]), dir.path());
+    for rank in on_ranks_with(&stopped, ROWS, &[&[], &[], &[]], Differs::Data) {
+        let text = rank.expect_err("other data").to_string();
+        let digest = "the digest of the first training and test batches is `";
+        assert!(text.contains(digest) && text.contains("` on rank 2 and `"), "{text}");
+    }
+    for rank in on_ranks_with(&stopped, ROWS, &[&[], &[]], Differs::Folder) {
+        let text = rank.expect_err("not shared").to_string();
+        assert!(text.contains("rank 1 does not see what rank 0 writes into"), "{text}");
+    }
+}
+
+#[test]
+fn every_rank_is_timed_in_the_record() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let stopped = stopped(&plan(ROWS, &[]), dir.path());
+    let epochs = |size: usize| {
+        let mut ranks = Vec::new();
+        for rank in on_ranks(&stopped, ROWS, &vec![&[][..]; size]) {
+            ranks.push(rank.expect("it trains").1.1);
+        }
+        ranks.swap_remove(0)
+    };
+    assert_eq!(epochs(1), [0, 0], "a run on one rank has no times of ranks");
+    assert_eq!(epochs(3), [3, 3]);
 }
