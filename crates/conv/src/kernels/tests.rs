@@ -5,8 +5,8 @@ use updraft_simd::Cut;
 use updraft_testing::scattered;
 
 use super::{
-    Activation, Algorithm, ConvGeometry, ConvShape, Isa, PackedConvolution, PackedProduct, Pass,
-    Scratch, forward, forward_into, input_gradient, reference, strategy, weight_gradient,
+    Activation, Algorithm, ConvGeometry, ConvShape, Isa, Scratch, forward, forward_into,
+    input_gradient, reference, weight_gradient,
 };
 
 /// What is chosen among the algorithms that compute every product, and every algorithm that applies.
@@ -380,71 +380,4 @@ fn a_slice_of_another_length_is_refused() {
     let x = &case.x[1..];
     let geometry = &case.geometry;
     forward(Isa::Portable, geometry, x, &case.w, None, &mut y, &mut Scratch::new(), 1);
-}
-
-#[test]
-fn weights_packed_once_give_the_bits_of_the_pass_in_any_batch() {
-    let shapes = [
-        ConvShape { padding: [1; 2], ..ConvShape::new(3, [19, 21], [12, 16], [3; 2]) },
-        ConvShape { padding: [1; 2], ..ConvShape::new(40, [32, 32], [16, 16], [3; 2]) },
-        ConvShape { stride: [2; 2], ..ConvShape::new(3, [6, 9], [11, 9], [3; 2]) },
-        ConvShape { padding: [1; 2], groups: 24, ..ConvShape::new(2, [24, 24], [9, 16], [3; 2]) },
-        ConvShape { groups: 3, ..ConvShape::new(2, [6, 9], [7, 5], [2, 3]) },
-        ConvShape::new(3, [33, 17], [5, 5], [1; 2]),
-    ];
-    let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-    for (shape, isa) in shapes.into_iter().flat_map(|shape| sets().map(move |isa| (shape, isa))) {
-        let geometry = ConvGeometry::try_new(shape).expect("valid");
-        let x = scattered(1, geometry.input_len());
-        let w = scattered(2, geometry.weight_len());
-        let bias = scattered(3, shape.channels[1]);
-        let each = geometry.output_len() / shape.batch;
-        let mut right = vec![0.0; geometry.output_len()];
-        let scratch = &mut Scratch::new();
-        let y = Cut::new(&mut right, each);
-        forward_into(isa, &geometry, &x, &w, Some(&bias), Activation::Relu, y, scratch, 2);
-        let packed = PackedConvolution::new(isa, &geometry, &w, &bias);
-        assert_eq!(packed.strategy(), strategy(isa, &geometry, Pass::Forward));
-        assert!(packed.bytes() >= size_of_val(&w[..]));
-        for (samples, threads) in [(shape.batch, 2), (1, 1), (1, 3), (2, 1)] {
-            let mut y = vec![0.0; samples * each];
-            let x = &x[..samples * x.len() / shape.batch];
-            packed.forward(x, Activation::Relu, &mut y, scratch, threads);
-            assert!(bits(&y) == bits(&right[..y.len()]), "{shape:?} {isa} {samples} {threads}");
-        }
-    }
-}
-
-#[test]
-fn a_packed_product_is_the_product_of_every_row() {
-    for (isa, [rows, inputs, outputs]) in
-        sets().flat_map(|isa| [[1, 7, 3], [5, 40, 33], [4, 64, 32], [1, 50, 100]].map(|s| (isa, s)))
-    {
-        let (x, w) = (scattered(1, rows * inputs), scattered(2, outputs * inputs));
-        let bias = scattered(3, outputs);
-        let packed = PackedProduct::new(isa, &w, &bias);
-        assert!(packed.bytes() >= size_of_val(&w[..]));
-        let right: Vec<f64> = (0..rows * outputs)
-            .map(|at| {
-                let (row, output) = (at / outputs, at % outputs);
-                let products = x[row * inputs..].iter().zip(&w[output * inputs..][..inputs]);
-                let sum: f64 = products.map(|(&x, &w)| f64::from(x) * f64::from(w)).sum();
-                (sum + f64::from(bias[output])).max(0.0)
-            })
-            .collect();
-        let scratch = &mut Scratch::new();
-        let run = |rows: usize, threads: usize, scratch: &mut Scratch| {
-            let mut y = vec![0.0; rows * outputs];
-            packed.forward(&x[..rows * inputs], Activation::Relu, &mut y, scratch, threads);
-            y
-        };
-        let all = run(rows, 1, scratch);
-        let reach = reach(&wide(&x), &sizes(&wide(&w), outputs, |at| at / inputs));
-        assert_near(&all, &right, DIRECT * reach, "y");
-        let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-        for (rows, threads) in [(rows, 2), (rows, 3), (1, 1), (1, 2)] {
-            let y = run(rows, threads, scratch);
-            assert!(bits(&y) == bits(&all[..y.len()]), "{isa} {rows} {threads}");
-        }
-    }
 }
