@@ -54,6 +54,9 @@ pub mod slices {
         ConvGeometry, ConvShape, GeometryError, forward, input_gradient, weight_gradient,
     };
 
+    // The forward pass with weights that are packed once.
+    pub use crate::kernels::{Activation, PackedConvolution, PackedProduct};
+
     // The same of volumes.
     pub use crate::kernels::{
         Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, weight_gradient_3d,

@@ -3,13 +3,14 @@
 use updraft_simd::{Cut, Isa, Pieces, Together, over, threads};
 
 use super::bf16::TilePass;
+use super::dense::Dense;
 use super::depthwise::{Depthwise, Planes};
 use super::direct::{LineJob, TileJob};
-use super::elementwise::{Activation, function};
+use super::elementwise::Activation;
 use super::geometry::ConvGeometry;
 use super::image::transpose;
-use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
-use super::plan::{Phase, Phases, Windows};
+use super::packing::{pack, padded_image, padded_len, phase_taps};
+use super::plan::{Phase, Phases};
 use super::scratch::Scratch;
 use super::strategy::{Algorithm, Pass, Rows, Strategy, direct, strategy};
 use super::winograd::Winograd;
@@ -48,14 +49,30 @@ pub(crate) fn forward_into<'a>(
     scratch: &mut Scratch,
     asked_threads: usize,
 ) {
+    let strategy = strategy(isa, geometry, Pass::Forward);
+    forward_by(strategy, geometry, x, w, bias, activation, y, scratch, asked_threads);
+}
+
+/// [`forward_into`] by an algorithm that was chosen.
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub(super) fn forward_by<'a>(
+    strategy: Strategy,
+    geometry: &ConvGeometry,
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    activation: Activation,
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    scratch: &mut Scratch,
+    asked_threads: usize,
+) {
     let shape = geometry.shape();
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
-    let vectors = isa.vectors();
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
-    let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::Forward);
+    let Strategy { algorithm, isa, .. } = strategy;
     match algorithm {
         Algorithm::DepthwiseByPixel => {
             let planes = Planes::forward(isa, geometry);
@@ -71,89 +88,26 @@ pub(crate) fn forward_into<'a>(
         }
         Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
     }
-    let windows = Windows::of(geometry);
-    let [inputs, outputs] = windows.channels;
-    let lanes = isa.lanes();
-    let blocks = outputs.div_ceil(lanes);
-    let taps = taps_of(shape, &windows);
-    let pixels = geometry.output()[0] * geometry.output()[1];
-    let padded_len = padded_len(windows.padded, shape.input, inputs);
-    let (weight_len, start_len) = (blocks * taps.len() * lanes, blocks * lanes);
-    let row_step = shape.stride[0] * windows.padded.size[1];
-    let lines = rows_of(algorithm, isa, geometry, Pass::Forward);
     let threads = threads(asked_threads);
-    let by_pixel_len = match lines {
-        Some(_) => LineJob::panel_len(isa, taps.len()),
-        None => pixels * blocks * lanes,
-    };
-    let winograd = (algorithm == Algorithm::Winograd)
-        .then(|| Winograd::forward(isa, geometry).with_at_most(shape.batch.div_ceil(threads)));
-    let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
-    let (shared, mut of_threads) = scratch.split(
-        shape.groups * (weight_len + start_len + point_len),
-        threads,
-        own_len.max(padded_len + by_pixel_len),
-    );
-    let (packed, starts) = shared.split_at_mut(shape.groups * weight_len);
-    let (starts, points) = starts.split_at_mut(shape.groups * start_len);
-    for group in 0..shape.groups {
-        let packed = &mut packed[group * weight_len..][..weight_len];
-        let w = &w[group * outputs * taps.len()..];
-        pack(packed, [taps.len(), lanes], w, [outputs, taps.len()], |tap| tap);
-        for (lane, start) in starts[group * start_len..][..start_len].iter_mut().enumerate() {
-            let channel = group * outputs + lane;
-            *start = bias.filter(|_| lane < outputs).map_or(0.0, |bias| bias[channel]);
-        }
-        if let Some(winograd) = &winograd {
-            winograd.weights(packed, &mut points[group * point_len..][..point_len]);
-        }
-    }
-    let (packed, starts) = (&*packed, &*starts);
-    let samples = Samples {
-        of: x,
-        batch: shape.batch,
-        groups: shape.groups,
-        results: outputs * pixels,
-        winograd: winograd.as_ref(),
-        points,
-        starts,
-        padded_len,
-    };
-    let directly = |group: usize, x: &[f32], start: &[f32], own: &mut [f32], y: &mut [f32]| {
-        let (own_image, by_pixel) = own.split_at_mut(padded_len);
-        let weights = &packed[group * weight_len..][..weight_len];
-        let image = padded_image(isa, x, shape.input, windows.padded, own_image);
-        if let Some(lines) = lines {
-            let job = lines.job(image, &taps, weights, start, outputs);
-            return job.run(isa, &mut planes_of(y, pixels), by_pixel);
-        }
-        let job = TileJob {
-            image,
-            origin: 0,
-            taps: &taps,
-            weights,
-            start,
-            blocks,
-            rows: geometry.output()[0],
-            columns: geometry.output()[1],
-            row_step,
-            column_step: shape.stride[1],
-            output_row: geometry.output()[1] * blocks * lanes,
-            output_column: blocks * lanes,
-        };
-        job.run(isa, by_pixel);
-        transpose(isa, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
-    };
-    samples.compute(y, &mut of_threads, directly, |y| {
-        if activation != Activation::Identity {
-            function::values_in_place(vectors, activation, y);
-        }
-    });
+    let dense =
+        Dense::forward(isa, geometry, algorithm).with_at_most(shape.batch.div_ceil(threads));
+    let [packed, starts, points] = dense.packed_lens();
+    let (shared, mut of_threads) =
+        scratch.split(packed + starts + points, threads, dense.own_len());
+    let (packed, shared) = shared.split_at_mut(packed);
+    let (starts, points) = shared.split_at_mut(starts);
+    dense.pack(w, bias, packed, starts, points);
+    dense.run(x, [packed, starts, points], activation, y, &mut of_threads);
 }
 
 /// The rows of a pass whose lanes are pixels; with Winograd's algorithm, of the samples that are
 /// computed directly.
-fn rows_of(algorithm: Algorithm, isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Rows> {
+pub(super) fn rows_of(
+    algorithm: Algorithm,
+    isa: Isa,
+    geometry: &ConvGeometry,
+    pass: Pass,
+) -> Option<Rows> {
     let algorithm = match algorithm {
         Algorithm::Winograd => direct(isa, geometry, pass).0,
         other => other,
@@ -162,32 +116,32 @@ fn rows_of(algorithm: Algorithm, isa: Isa, geometry: &ConvGeometry, pass: Pass) 
 }
 
 /// The planes of a sample's results.
-fn planes_of(results: &mut [f32], pixels: usize) -> Vec<&mut [f32]> {
+pub(super) fn planes_of(results: &mut [f32], pixels: usize) -> Vec<&mut [f32]> {
     results.chunks_exact_mut(pixels).collect()
 }
 
 /// The data of both passes for the samples that they compute, group by group.
-struct Samples<'a> {
+pub(super) struct Samples<'a> {
     /// The numbers of all samples.
-    of: &'a [f32],
-    batch: usize,
-    groups: usize,
+    pub(super) of: &'a [f32],
+    pub(super) batch: usize,
+    pub(super) groups: usize,
     /// Numbers of a sample's results in one group.
-    results: usize,
-    winograd: Option<&'a Winograd>,
+    pub(super) results: usize,
+    pub(super) winograd: Option<&'a Winograd>,
     /// Weights at Winograd's points, group after group.
-    points: &'a [f32],
+    pub(super) points: &'a [f32],
     /// The initial values of sums, group after group.
-    starts: &'a [f32],
+    pub(super) starts: &'a [f32],
     /// The padded image at the start of a thread's work space; its border has to be zeros.
-    padded_len: usize,
+    pub(super) padded_len: usize,
 }
 
 impl Samples<'_> {
     /// Computes all results, by Winograd's algorithm where that applies and all is finite, else by
     /// `directly`, with a group, its part of a sample, its initial values and its work space; then
     /// passes each sample to `end`.
-    fn compute<'a>(
+    pub(super) fn compute<'a>(
         &self,
         results: impl Pieces<Piece = &'a mut [f32]>,
         of_threads: &mut [&mut [f32]],

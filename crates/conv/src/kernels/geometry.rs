@@ -255,6 +255,11 @@ impl<const D: usize> ConvGeometry<D> {
         Self { products, ..self }
     }
 
+    /// The same for another number of samples.
+    pub(super) fn with_batch(self, batch: usize) -> Self {
+        Self { shape: ConvShape { batch, ..self.shape }, ..self }
+    }
+
     /// What products multiply.
     pub(super) const fn products(&self) -> Products {
         self.products

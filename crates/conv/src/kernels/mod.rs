@@ -3,6 +3,7 @@
 mod bf16;
 mod bias;
 mod convolution;
+mod dense;
 mod depthwise;
 mod direct;
 mod elementwise;
@@ -11,6 +12,7 @@ mod image;
 #[cfg(feature = "flex")]
 mod join;
 mod norm;
+mod packed;
 mod packing;
 mod plan;
 mod pool;
@@ -37,6 +39,7 @@ pub use geometry::{Conv3dGeometry, Conv3dShape, ConvGeometry, ConvShape, Geometr
 pub use norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
 };
+pub use packed::{PackedConvolution, PackedProduct};
 pub use resize::Alignment;
 pub use scratch::Scratch;
 pub use strategy::{Algorithm, Pass, Strategy, strategy};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fuse::Step;
 use super::plan::{Arithmetic, Reason};
-use crate::operation::{Around, Kernel, Operation, PackError, Parameters, Shapes};
+use crate::operation::{Around, Kernel, LazyFloatKernel, Operation, PackError, Parameters, Shapes};
 use crate::scheme::{ActivationScheme, OutputScheme};
 use crate::weights::{Coding, QuantizedWeights, WeightError, WeightFormat};
 
@@ -32,11 +32,18 @@ pub(super) enum Form {
     },
     F32 {
         parameters: Arc<Parameters>,
+        /// The same, packed.
+        packed: Arc<LazyFloatKernel>,
         reason: Reason,
     },
 }
 
 impl Form {
+    /// A layer in f32.
+    pub(super) fn in_f32(parameters: Arc<Parameters>, reason: Reason) -> Self {
+        Self::F32 { parameters, packed: Arc::default(), reason }
+    }
+
     /// Packs a step with its quantized parameters; a step without an int8 kernel stays in f32.
     pub(super) fn try_new(
         step: &Step,
@@ -64,7 +71,7 @@ impl Form {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self::F32 { parameters: work.parameters.clone(), reason })
+        Ok(Self::in_f32(work.parameters.clone(), reason))
     }
 }
 

@@ -111,7 +111,8 @@ impl QuantizedModel {
         self.outputs.iter().map(|output| &output.port)
     }
 
-    /// Bytes of all packed weights.
+    /// Bytes of all packed integer weights, and of the weights in f32. A run packs the latter once
+    /// more: up to five times their bytes, which are not counted.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.layers.iter().map(QuantizedLayer::weight_bytes).sum()
@@ -282,7 +283,7 @@ impl QuantizedModel {
                     }
                 }
                 Form::F32 { .. } => {
-                    float.run(isa, self, tensor, samples, codes_of);
+                    float.run(isa, self, tensor, samples, codes_of, threads);
                     let given = float.tensor(tensor);
                     visit(tensor, Numbers::Real(given));
                     outputs.for_each(|output| y[output][places.clone()].copy_from_slice(given));

@@ -72,6 +72,7 @@ impl FloatTensors {
         tensor: usize,
         samples: usize,
         codes_of: impl Fn(usize) -> &'a [u8],
+        threads: usize,
     ) {
         let layer = model.layer_of(tensor).expect("a layer gives it");
         self.tensors.resize_with(model.shapes.len().max(self.tensors.len()), Vec::new);
@@ -88,7 +89,20 @@ impl FloatTensors {
             self.tensors[input].resize(samples * model.len(input), 0.0);
             model.real(isa, input, codes_of(input), &mut self.tensors[input]);
         }
-        let Form::F32 { parameters, .. } = &layer.form else { unreachable!("it is in f32") };
+        let Form::F32 { parameters, packed, .. } = &layer.form else {
+            unreachable!("it is in f32")
+        };
+        let pack = || layer.operation.pack_f32(Isa::detect(), parameters, &layer.shapes);
+        if let Some(kernel) = packed.get_or_init(pack) {
+            let x: Vec<&[f32]> = layer
+                .inputs
+                .iter()
+                .map(|&input| &self.tensors[input][..samples * model.len(input)])
+                .collect();
+            kernel.run(&x, layer.is_rectified, &mut y, &mut self.space.scratch, threads);
+            self.tensors[tensor] = y;
+            return;
+        }
         for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
             let of_sample = |&input: &usize| {
                 let len = model.len(input);

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use updraft_conv::slices::{self, ConvGeometry};
+use updraft_conv::slices::{self, ConvGeometry, ConvShape, PackedConvolution};
 use updraft_simd::Isa;
 
 use super::definition::{
     Around, Codes, FloatJob, Job, Kernel, Operation, PackError, Packed, Registered, Shapes, Work,
 };
 use super::error::{OperationError, check_count, check_factor};
+use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 use super::window::Window;
 use crate::kernels::{Addend, QuantizedConvolution};
 use crate::network::{Attribute, Exact, Graph, GraphError, Node, Value};
 use crate::scheme::ActivationScheme;
 use crate::weights::QuantizedWeights;
+
+/// The samples for which the algorithm in f32 is chosen.
+const BATCH: usize = 32;
 
 /// Weights `[outputs][inputs / groups][rows][columns]`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -95,6 +99,16 @@ impl Operation for Convolution {
         if let Some(Exact(factor)) = self.addend {
             y.iter_mut().zip(x[1]).for_each(|(y, x)| *y += factor * x);
         }
+    }
+
+    fn pack_f32(&self, isa: Isa, parameters: &Parameters, shapes: &Shapes) -> Option<FloatKernel> {
+        let one = self.geometry(shapes);
+        // Transformed weights pay off over a batch; the choice is the same for every batch.
+        let batch = ConvGeometry::try_new(ConvShape { batch: BATCH, ..*one.shape() });
+        let Parameters { weights, bias } = parameters;
+        let packed = PackedConvolution::new(isa, &batch.unwrap_or(one), weights, bias);
+        let addend = self.addend.map(|Exact(factor)| factor);
+        Some(FloatKernel::Convolution { packed: Box::new(packed), addend })
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {

@@ -9,6 +9,7 @@ use updraft_conv::slices::{ConvGeometry, Scratch as FloatScratch};
 use updraft_simd::Isa;
 
 use super::error::OperationError;
+use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 use crate::kernels::{QuantizedLinear, Scratch};
 use crate::network::Node;
@@ -46,6 +47,16 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
 
     /// Computes one sample in f32.
     fn run_f32(&self, job: FloatJob<'_>);
+
+    /// Its weights packed in f32 for any number of samples, if it has weights to pack.
+    fn pack_f32(
+        &self,
+        _isa: Isa,
+        _parameters: &Parameters,
+        _shapes: &Shapes,
+    ) -> Option<FloatKernel> {
+        None
+    }
 
     /// Its int8 kernel, if there is one.
     fn pack(&self, _around: &Around<'_>) -> Packed {

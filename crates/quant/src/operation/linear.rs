@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use updraft_conv::slices::{self, ConvGeometry, ConvShape};
+use updraft_conv::slices::{self, ConvGeometry, ConvShape, PackedProduct};
 use updraft_simd::Isa;
 
 use super::definition::{
     Around, Codes, FloatJob, Job, Kernel, Operation, PackError, Packed, Registered, Shapes, Work,
 };
 use super::error::{OperationError, check_count};
+use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 use crate::kernels::QuantizedLinear;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
@@ -72,6 +73,11 @@ impl Operation for Linear {
             &mut space.scratch,
             1,
         );
+    }
+
+    fn pack_f32(&self, isa: Isa, parameters: &Parameters, _: &Shapes) -> Option<FloatKernel> {
+        let Parameters { weights, bias } = parameters;
+        Some(FloatKernel::Product(PackedProduct::new(isa, weights, bias)))
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {

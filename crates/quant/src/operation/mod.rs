@@ -8,6 +8,7 @@ mod convolution;
 mod definition;
 mod depth_to_space;
 mod error;
+mod float;
 mod function;
 mod linear;
 mod multiply;
@@ -26,6 +27,7 @@ pub(crate) use definition::{
     Around, FloatJob, FloatSpace, Job, Kernel, Operation, PackError, Shapes, Work,
 };
 pub use error::OperationError;
+pub(crate) use float::LazyFloatKernel;
 pub use function::{Binary, Function, Unary};
 pub(crate) use parameters::{Lens, Parameters};
 pub(crate) use registry::read;

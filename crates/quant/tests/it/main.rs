@@ -8,6 +8,7 @@ mod evaluation;
 #[cfg(feature = "burn")]
 mod fake_quantized;
 mod file;
+mod in_f32;
 mod low_bits;
 mod memory;
 mod network;

@@ -263,9 +263,9 @@ fn form(
 ) -> Result<Form, FileError> {
     let (weights, coding) = match (in_f32, parameters) {
         (Some(reason), OfFile::Float(parameters)) => {
-            return Ok(Form::F32 { parameters: parameters.into(), reason });
+            return Ok(Form::in_f32(parameters.into(), reason));
         }
-        (Some(reason), _) => return Ok(Form::F32 { parameters: Arc::default(), reason }),
+        (Some(reason), _) => return Ok(Form::in_f32(Arc::default(), reason)),
         (None, OfFile::Int8(weights, coding)) => (Some(weights), coding.map(Arc::new)),
         (None, _) => (None, None),
     };

@@ -64,7 +64,7 @@ impl QuantizedModel {
                         tensors.insert(name("bias"), Tensor::new(Dtype::I32, &[channels], bias));
                     }
                 }
-                Form::F32 { parameters, reason } => {
+                Form::F32 { parameters, reason, .. } => {
                     in_f32 = Some(*reason);
                     let Parameters { weights, bias } = parameters.as_ref();
                     if !bias.is_empty() {

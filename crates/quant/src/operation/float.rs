@@ -1,0 +1,46 @@
+//! Layers in f32 whose weights are packed once, for batches.
+
+use std::sync::OnceLock;
+
+use updraft_conv::slices::{Activation, PackedConvolution, PackedProduct, Scratch};
+
+/// Packed weights of a layer in f32.
+#[derive(Debug)]
+pub(crate) enum FloatKernel {
+    Convolution {
+        packed: Box<PackedConvolution>,
+        /// The factor of a second tensor that is added.
+        addend: Option<f32>,
+    },
+    Product(PackedProduct),
+}
+
+/// The packed weights of a layer, made at its first run; none if samples are computed one by one.
+pub(crate) type LazyFloatKernel = OnceLock<Option<FloatKernel>>;
+
+impl FloatKernel {
+    /// Computes all samples of `x`.
+    pub(crate) fn run(
+        &self,
+        x: &[&[f32]],
+        is_rectified: bool,
+        y: &mut [f32],
+        scratch: &mut Scratch,
+        threads: usize,
+    ) {
+        let activation = if is_rectified { Activation::Relu } else { Activation::Identity };
+        match self {
+            Self::Product(packed) => packed.forward(x[0], activation, y, scratch, threads),
+            Self::Convolution { packed, addend: None } => {
+                packed.forward(x[0], activation, y, scratch, threads);
+            }
+            Self::Convolution { packed, addend: Some(factor) } => {
+                packed.forward(x[0], Activation::Identity, y, scratch, threads);
+                let least = if is_rectified { 0.0 } else { f32::NEG_INFINITY };
+                for (y, x) in y.iter_mut().zip(x[1]) {
+                    *y = (*y + factor * x).max(least);
+                }
+            }
+        }
+    }
+}
