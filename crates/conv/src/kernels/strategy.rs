@@ -540,4 +540,135 @@ mod tests {
              gradient of a volume no stride along the depth; leave the choice to `try_new`"
         );
     }
+
+    fn geometry<const D: usize>(shape: ConvShape<D>) -> ConvGeometry<D> {
+        ConvGeometry::try_new(shape).expect("valid")
+    }
+
+    #[test]
+    fn passes_have_the_names_of_reports() {
+        let names = Pass::ALL.map(|pass| pass.to_string());
+        assert_eq!(names, ["forward", "input gradient", "weight gradient"]);
+    }
+
+    #[test]
+    fn requirements_hold_at_their_limits() {
+        let refused =
+            |shape, pass| Algorithm::DirectByPixel.refusal(&geometry::<2>(shape), pass).is_some();
+        let image =
+            |side| ConvShape { padding: [1; 2], ..ConvShape::new(1, [4; 2], [side; 2], [3; 2]) };
+        assert_eq!(Pass::ALL.map(|pass| refused(image(8), pass)), [false; 3]);
+        assert_eq!(Pass::ALL.map(|pass| refused(image(7), pass)), [true; 3]);
+        let volume = ConvShape { padding: [1; 3], ..ConvShape::new(1, [4; 2], [8; 3], [3; 3]) };
+        let volume = geometry(volume);
+        let refused =
+            Pass::ALL.map(|pass| Algorithm::DirectByPixel.refusal(&volume, pass).is_some());
+        assert_eq!(refused, [false, false, true]);
+
+        let tiles = |padding| {
+            let shape = ConvShape { padding, ..ConvShape::new(1, [64; 2], [16; 2], [3; 2]) };
+            let geometry = geometry(shape).with_products(Products::Bf16);
+            Algorithm::Bf16Tiles.refusal(&geometry, Pass::Forward).is_none()
+        };
+        assert_eq!([[2, 2], [3, 2], [2, 3]].map(tiles), [true, false, false]);
+    }
+
+    #[test]
+    fn algorithms_that_were_asked_for_take_vectors_that_rows_fill() {
+        let shape = |side| ConvShape {
+            padding: [1; 2],
+            groups: 32,
+            ..ConvShape::new(1, [32; 2], [side; 2], [3; 2])
+        };
+        for algorithm in [Algorithm::DirectByPixel, Algorithm::DepthwiseByPixel] {
+            for (side, isa) in [(15, Isa::Avx2), (16, Isa::Avx512)] {
+                let forced = geometry(shape(side)).with_algorithm(algorithm).expect("it applies");
+                let picked = strategy(Isa::Avx512, &forced, Pass::Forward);
+                assert_eq!((picked.algorithm, picked.isa), (algorithm, isa), "{side}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_channels_take_shorter_vectors_only_in_rows_that_no_longer_one_fits() {
+        let image = |outputs, side| ConvShape {
+            padding: [1; 2],
+            ..ConvShape::new(1, [3, outputs], [side; 2], [3; 2])
+        };
+        for (outputs, side, isa) in
+            [(4, 15, Isa::Avx2), (4, 16, Isa::Avx512), (4, 32, Isa::Avx512), (5, 15, Isa::Avx512)]
+        {
+            let picked = strategy(Isa::Avx512, &geometry(image(outputs, side)), Pass::Forward);
+            assert_eq!(picked.isa, isa, "{outputs} channels, rows of {side}");
+        }
+        // The channels of 4 outputs fill a quarter of a vector, those of 5 more.
+        let weights = |outputs| {
+            strategy(Isa::Avx512, &geometry(image(outputs, 32)), Pass::WeightGradient).algorithm
+        };
+        assert_eq!([4, 5].map(weights), [Algorithm::DirectByPixel, Algorithm::DirectByChannel]);
+    }
+
+    #[test]
+    fn depthwise_rows_fill_four_fifths_of_their_vectors() {
+        use Algorithm::{DepthwiseByChannel, DepthwiseByPixel};
+        for (side, algorithm, isa) in [
+            (13, DepthwiseByPixel, Isa::Avx2),
+            (16, DepthwiseByPixel, Isa::Avx512),
+            (17, DepthwiseByChannel, Isa::Avx512),
+            (26, DepthwiseByPixel, Isa::Avx512),
+        ] {
+            let shape = ConvShape {
+                padding: [1; 2],
+                groups: 64,
+                ..ConvShape::new(1, [64; 2], [side; 2], [3; 2])
+            };
+            let picked = strategy(Isa::Avx512, &geometry(shape), Pass::Forward);
+            assert_eq!((picked.algorithm, picked.isa), (algorithm, isa), "{side}");
+        }
+    }
+
+    #[test]
+    fn winograd_needs_full_tiles_and_enough_of_them() {
+        for (batch, size, is_picked) in [
+            // 16 tiles of one sample, then 15.
+            (1, [4, 64], true),
+            (1, [4, 60], false),
+            // Tiles of a batch count once for 16 samples.
+            (64, [8, 8], true),
+            (48, [8, 8], false),
+            // 4 tiles have 64 results, of which 25 are used.
+            (256, [5, 5], false),
+        ] {
+            let shape =
+                ConvShape { padding: [1; 2], ..ConvShape::new(batch, [16; 2], size, [3; 2]) };
+            let picked = strategy(Isa::Avx2, &geometry(shape), Pass::Forward).algorithm;
+            assert_eq!(picked == Algorithm::Winograd, is_picked, "{batch} of {size:?}");
+        }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_padded_image() {
+        let rows = |shape| {
+            Rows::of(&geometry::<2>(shape), Pass::Forward)
+                .map(|Rows { rows, columns, row_step }| [rows, columns, row_step])
+        };
+        let shape = ConvShape {
+            padding: [0, 3],
+            stride: [2, 1],
+            ..ConvShape::new(1, [4; 2], [7, 10], [3, 7])
+        };
+        assert_eq!(rows(shape), Some([3, 10, 32]));
+        // Without padding, one row continues where the other ends.
+        assert_eq!(rows(ConvShape::new(1, [4; 2], [6, 10], [1, 1])), Some([1, 60, 10]));
+        let volume = geometry(ConvShape::new(1, [4; 2], [3, 6, 10], [1; 3]));
+        let Rows { rows, columns, .. } = Rows::of(&volume, Pass::Forward).expect("side by side");
+        assert_eq!([rows, columns], [6, 10]);
+    }
+
+    #[test]
+    fn lanes_are_channels_of_one_group() {
+        let grouped = ConvShape { groups: 2, ..ConvShape::new(1, [8, 12], [8; 2], [3; 2]) };
+        let grouped = geometry(grouped);
+        assert_eq!(Pass::ALL.map(|pass| lane_channels(&grouped, pass)), [6, 4, 6]);
+    }
 }
