@@ -338,7 +338,7 @@ fn a_layer_tells_what_computes_it() {
 #[test]
 #[should_panic(expected = "padding that is alike on both sides")]
 fn a_forced_path_that_cannot_compute_is_refused() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let device = Device::flex();
     let config = Conv2dConfig::new([1, 1], [2, 2]).with_padding(PaddingConfig2d::Same);
     let layer = Conv2d::new(&config, &device).with_path(LayerPath::Kernels(Isa::Portable));

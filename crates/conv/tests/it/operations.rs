@@ -208,7 +208,7 @@ fn what_our_kernels_do_not_compute_takes_burns_way() {
 
 #[test]
 fn convolutions_may_run_inside_the_thread_pool_that_they_use() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let device = Device::flex();
     let (x, w) = (random([8, 4, 16, 16], &device), random([8, 4, 3, 3], &device));
     let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);

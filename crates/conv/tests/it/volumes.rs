@@ -162,7 +162,7 @@ fn gradients_of_group_norms_in_f64_are_difference_quotients() {
 
 #[test]
 fn layers_are_burns_own_both_ways() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let device = Device::flex();
     device.seed(45);
     let x = random([1, 4, 4, 5, 6], &device);

@@ -175,7 +175,7 @@ fn an_invalid_width_is_refused_with_its_position() {
 #[test]
 #[should_panic(expected = "`widths[0]` is 0; expected at least 1")]
 fn init_refuses_what_validate_refuses() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let _ = PerceptronConfig::new([0, 1]).init(&Device::flex());
 }
 

@@ -98,7 +98,7 @@ const fn block(width: usize) -> usize {
 
 #[test]
 fn parameters_are_as_many_as_counted_by_hand() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let device = Device::flex();
     let (numbers, patches, e, d) = (2 * 16, 6, 12, 8);
     let encoder = (numbers * e + e) + e + (1 + patches) * e + 2 * block(e) + 2 * e;
@@ -120,7 +120,7 @@ fn parameters_are_as_many_as_counted_by_hand() {
 
 #[test]
 fn multiply_adds_are_as_many_as_counted_by_hand() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let device = Device::flex();
     let of_block =
         |width: u64, tokens: u64| 12 * width * width * tokens + 2 * tokens * tokens * width;
