@@ -16,8 +16,9 @@ use crate::folder::RunFolder;
 
 /// A network in int8 that was quantized from a run's model; it computes on the CPU.
 ///
-/// Its outputs have the same bits for any number of threads, any batch size and every instruction
-/// set: those that were scored when the run was quantized.
+/// Its outputs have the same bits for any number of threads and any batch size: on the processor where
+/// the run was quantized those that were scored. On others, layers that stayed in f32 may differ by
+/// the rounding of their sums.
 pub struct Int8Network {
     model: QuantizedModel,
     isa: Isa,

@@ -121,9 +121,10 @@ impl QuantizedModel {
     /// Computes the outputs of a model with one input and one output: `x` and `y` have the numbers
     /// of some samples, channels first.
     ///
-    /// The same bytes for any number of threads and every instruction set. Threads share the
-    /// samples or, if there are fewer, the layers that are large enough. NaN in a sample counts
-    /// as the lowest code.
+    /// The same bytes for any number of threads; of a network whose layers are all in int8, also for
+    /// every instruction set. Layers in f32 take the processor's best set, and sets round their sums
+    /// differently. Threads share the samples or, if there are fewer, the layers that are large
+    /// enough. NaN in a sample counts as the lowest code.
     ///
     /// # Panics
     /// If the model has several inputs or outputs, a slice is not a whole number of samples or the
