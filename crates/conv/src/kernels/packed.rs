@@ -93,17 +93,12 @@ impl PackedConvolution {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        let [of_x, of_y] = {
-            let one = self.geometry.with_batch(1);
-            [one.input_len(), one.output_len()]
-        };
-        let samples = y.len() / of_y;
-        assert_eq!(x.len(), samples * of_x, "numbers of the input");
-        assert_eq!(y.len(), samples * of_y, "numbers of the output");
+        let one = self.geometry.with_batch(1);
+        let samples = whole_samples(x, y, [one.input_len(), one.output_len()]);
         if samples == 0 {
             return;
         }
-        let y = Cut::new(y, of_y);
+        let y = Cut::new(y, one.output_len());
         match &self.weights {
             Weights::Plain { weights, bias } => forward_by(
                 self.strategy,
@@ -177,9 +172,7 @@ impl PackedProduct {
         asked_threads: usize,
     ) {
         let (inputs, lanes) = (self.taps.len(), self.isa.lanes());
-        let rows = y.len() / self.outputs;
-        assert_eq!(x.len(), rows * inputs, "numbers of the input");
-        assert_eq!(y.len(), rows * self.outputs, "numbers of the output");
+        let rows = whole_samples(x, y, [inputs, self.outputs]);
         if rows == 0 {
             return;
         }
@@ -237,6 +230,14 @@ impl PackedProduct {
             end(y);
         });
     }
+}
+
+/// The number of samples, for the lengths of one sample's input and output.
+fn whole_samples(x: &[f32], y: &[f32], [of_x, of_y]: [usize; 2]) -> usize {
+    let samples = y.len() / of_y;
+    assert_eq!(x.len(), samples * of_x, "numbers of the input");
+    assert_eq!(y.len(), samples * of_y, "numbers of the output");
+    samples
 }
 
 #[cfg(test)]
