@@ -1,4 +1,4 @@
-//! The end of a run: its checkpoints, and the model that it serves.
+//! Checkpoints of a run, and the model that it serves at its end.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ impl<M: Module> Run<M> {
     }
 
     /// The model of a run that is resumed after its last epoch.
-    pub(crate) fn already_there(&self, settings: &RunSettings) -> Result<(M, PathBuf), TrainError> {
+    pub(crate) fn load_finished(&self, settings: &RunSettings) -> Result<(M, PathBuf), TrainError> {
         let folder = &settings.checkpoints.folder;
         let newest = checkpoint::list(folder)?.pop();
         let path = newest.unwrap_or_else(|| folder.clone());
@@ -77,7 +77,8 @@ impl<M: Module> Run<M> {
         Ok((served, path))
     }
 
-    pub(crate) fn back_to_the_best(
+    /// Ends the run early with the model of its best checkpoint.
+    pub(crate) fn finish_with_best(
         self,
         settings: &RunSettings,
     ) -> Result<Finished<M>, TrainError> {

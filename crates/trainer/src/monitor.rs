@@ -30,10 +30,8 @@ pub struct StepTimes {
     pub backward_us: u64,
     /// Waiting for the other ranks: the exchange of losses and counts, which is short, ends when the
     /// last rank arrives.
-    #[serde(default)]
     pub rank_wait_us: u64,
     /// Exchanging gradients and statistics with the other ranks.
-    #[serde(default)]
     pub exchange_us: u64,
     /// Unscaling, clipping and the optimizer.
     pub optimizer_us: u64,

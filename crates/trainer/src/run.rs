@@ -303,12 +303,12 @@ impl<M: Module> Run<M> {
             last = Some((served, test, checkpoint));
         }
         if self.is_over(settings) {
-            return self.back_to_the_best(settings);
+            return self.finish_with_best(settings);
         }
         let (served, test, checkpoint) = match last {
             Some(last) => last,
             None => {
-                let (served, checkpoint) = self.already_there(settings)?;
+                let (served, checkpoint) = self.load_finished(settings)?;
                 (served, self.state.test.clone(), checkpoint)
             }
         };
