@@ -341,10 +341,12 @@ def table(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["scores", "several", "speed", "published", "table"])
-    parser.add_argument("--data", default="../../../shared/data")
+    parser.add_argument("--data", help="the folder of the files of Adult")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
+    if given.data is None and given.what != "published":
+        parser.error(f"{given.what} needs --data DIR")
     torch.set_num_threads(given.threads)
     if given.what == "speed":
         speed(given.data)

@@ -1,6 +1,6 @@
 """PyTorch twins of the microscopy tasks: trains with MONAI's networks, prints Pearson or Dice.
 
-    python microscopy.py label-free --data ../../../shared/data/microscopy --seeds 0 1 2
+    python microscopy.py label-free --data PACK --seeds 0 1 2
     python microscopy.py generated-cells-3d --data FOLDER
 
 FOLDER is what `cargo run -p updraft-data --example cells -- FOLDER 32,128,128 10 3 7` writes.

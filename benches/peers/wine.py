@@ -78,7 +78,7 @@ def scores(classifier, regressor, features, quality, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default="../../../shared/data/winequality")
+    parser.add_argument("--data", required=True, help="the folder of both files")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     given = parser.parse_args()
     # The perceptron has a fixed number of epochs.
