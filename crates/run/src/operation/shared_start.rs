@@ -50,7 +50,8 @@ pub(super) fn agree_on_start<W: Workload>(
         }
     }
     let signature = workload.signature().to_string();
-    agree(collective, "what the data decides about the model", &signature).map_err(failed)?;
+    agree(collective, "the signature of the data, such as its classes,", &signature)
+        .map_err(failed)?;
     // Devices of several kinds may round the conversion of a batch differently.
     let own = format!("{} {}", backend.feature(), data_digest(workload, plan, device)?);
     let digests = gather(collective, own.as_bytes()).map_err(failed)?;
