@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use updraft_device::Selection;
 use updraft_run::{AnyWorkload, AutoBatchPlan, Plan, Registry};
 use updraft_trainer::{BatchFound, BatchSearch, Fit};
 
@@ -18,7 +19,8 @@ use crate::stop;
 /// The result of trying a batch size in a process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
-    /// Its peak resident memory.
+    /// Its peak memory: what the device's allocator reserved, or the resident memory of the
+    /// process on devices that compute there.
     peak_bytes: u64,
 }
 
@@ -53,16 +55,18 @@ impl<'a> Trial<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
         workload: &dyn AnyWorkload,
+        selection: &Selection,
         budget_mib: Option<u64>,
     ) -> Result<Self> {
         let auto = plan.train.auto_batch.unwrap_or_default();
         let budget = match (budget_mib, auto.budget_mib) {
             (Some(_), _) => "--budget-mib",
             (None, Some(_)) => "`train.auto_batch.budget_mib`",
-            (None, None) => "what the system has available",
+            (None, None) => "what the device has available",
         };
         let auto = AutoBatchPlan { budget_mib: budget_mib.or(auto.budget_mib), ..auto };
-        let (budget_bytes, samples) = (auto.budget_bytes()?, workload.about().train_samples);
+        let budget_bytes = auto.budget_bytes(selection.facts.as_ref())?;
+        let samples = workload.about().train_samples;
         let search = auto.search();
         if search.least > samples {
             bail!(
@@ -172,7 +176,8 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     let plan = Plan::read(registry, plan, std::path::Path::new("plan"), &[])?.plan;
     let (device, _) = choose(&plan.device)?;
     plan.rehearse(&signature, &device, batch)?;
-    let peak_bytes = updraft_device::memory().peak_resident_bytes;
+    let reserved = device.memory_pool_usage().map(|usage| usage.bytes_reserved);
+    let peak_bytes = reserved.or(updraft_device::memory().peak_resident_bytes);
     let peak_bytes = peak_bytes
         .ok_or_else(|| anyhow!("this system does not report how much memory a process holds"))?;
     Ok(serde_json::to_string(&Tried { peak_bytes })?)

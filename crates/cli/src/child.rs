@@ -62,9 +62,16 @@ pub(crate) fn ran_out_of_memory(status: ExitStatus) -> bool {
 /// Devices with their own memory report a failed allocation as a panic.
 pub(crate) fn says_out_of_memory(said: &str) -> bool {
     let said = said.to_lowercase();
-    ["out of memory", "outofmemory", "memory allocation", "failed to allocate"]
-        .iter()
-        .any(|words| said.contains(words))
+    let words = [
+        "out of memory",
+        "out-of-memory",
+        "outofmemory",
+        "out of device memory",
+        "can't allocate buffer",
+        "memory allocation",
+        "failed to allocate",
+    ];
+    words.iter().any(|words| said.contains(words))
 }
 
 /// Lets the system kill this process first if memory runs out.

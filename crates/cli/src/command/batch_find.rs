@@ -22,7 +22,7 @@ use crate::progress::Display;
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// Memory budget of a process in MiB [default: the available memory]
+    /// Memory budget of a process in MiB, on a GPU of its memory [default: the available memory]
     #[arg(long, value_name = "MIB")]
     budget_mib: Option<u64>,
     /// Also try every size within 5 % of the result
@@ -44,10 +44,10 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     let started = Instant::now();
     let plan = args.config.plan(registry)?.plan;
     // The device of the processes that try the sizes.
-    device_of(&plan)?;
+    let (_, selection) = device_of(&plan)?;
     let mut display = Display::new();
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
-    let trial = Trial::new(&plan, &*workload, args.budget_mib)?;
+    let trial = Trial::new(&plan, &*workload, &selection, args.budget_mib)?;
     drop(workload);
     let mut note = |batch: usize, fit: Fit| {
         let word = if fit == Fit::Fits { "fits" } else { "too large" };

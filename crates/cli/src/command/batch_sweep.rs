@@ -130,7 +130,8 @@ pub(crate) fn run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
     let about = open(&plan, args.config.data.as_deref(), None, &mut display)?.about();
     let rows = args.plans(registry, Some(about.train_samples))?;
     let given = args.memory_limit.map(|mib| mib.saturating_mul(1 << 20));
-    let limit_bytes = given.or_else(|| updraft_device::memory().available_bytes);
+    let on_device = selection.facts.as_ref().and_then(|facts| facts.memory_free_bytes);
+    let limit_bytes = given.or(on_device).or_else(|| updraft_device::memory().available_bytes);
     let folder = Folder::create()?;
     let mut all = Vec::new();
     for work in Work::ALL {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
+use updraft_device::Selection;
 use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
     AnyWorkload, Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError,
@@ -269,7 +270,7 @@ fn train_on_ranks(
     };
     // A resumed run uses the batch size that its first part found.
     if plan.train.auto_batch.is_some() && resumed.is_none() {
-        let batch = fitting_batch(&plan, &*workload, display)?;
+        let batch = fitting_batch(&plan, &*workload, &selection, display)?;
         plan.set_batch(batch);
     }
     let training = Training {
@@ -318,8 +319,13 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
 }
 
 /// The batch size that `train.auto_batch` finds.
-fn fitting_batch(plan: &Plan, workload: &dyn AnyWorkload, display: &Display) -> Result<usize> {
-    let trial = Trial::new(plan, workload, None)?;
+fn fitting_batch(
+    plan: &Plan,
+    workload: &dyn AnyWorkload,
+    selection: &Selection,
+    display: &Display,
+) -> Result<usize> {
+    let trial = Trial::new(plan, workload, selection, None)?;
     let found = trial.search(&mut |_, _| {})?;
     let (batch, largest, probes) = (found.batch, found.largest, found.probes);
     let (mib, bound) = (trial.budget_bytes >> 20, trial.bound(&found));
@@ -333,7 +339,7 @@ struct Watcher<'a> {
     display: &'a mut Display,
     log: &'a LogFile,
     plan: &'a Plan,
-    selection: &'a updraft_device::Selection,
+    selection: &'a Selection,
     watch: &'a mut dyn FnMut(&Event) -> Control,
 }
 

@@ -100,7 +100,9 @@ pub(crate) fn run(
     let answer = answer.map_err(|cause| cannot("read", &order.answer, cause))?;
     let answer: Answer =
         serde_json::from_slice(&answer).context("the answer of a process that measures")?;
-    let is_over = limit_bytes.zip(answer.peak_bytes).is_some_and(|(limit, peak)| peak > limit);
+    // On devices with memory of their own, the limit is about that.
+    let peak_bytes = answer.device_peak_bytes.or(answer.peak_bytes);
+    let is_over = limit_bytes.zip(peak_bytes).is_some_and(|(limit, peak)| peak > limit);
     Ok(if is_over { Ended::OutOfMemory } else { Ended::Measured(Box::new(answer)) })
 }
 

@@ -1,6 +1,7 @@
 //! Values of a plan that are a word or a number.
 
 use serde::{Deserialize, Serialize};
+use updraft_device::Facts;
 use updraft_trainer::BatchSearch;
 
 use crate::error::RunError;
@@ -95,14 +96,17 @@ impl AutoBatchPlan {
         BatchSearch { least: self.least, most: self.most, head_room: self.head_room }
     }
 
-    /// The budget in bytes: the given one, or the available memory of the machine or of this
-    /// process's control group.
+    /// The budget in bytes: the given one, or the free memory of the device, or, if the device does
+    /// not report that, what is available of the machine or of this process's control group.
     ///
     /// # Errors
-    /// [`RunError::UnknownMemory`] if neither is known.
-    pub fn budget_bytes(&self) -> Result<u64, RunError> {
+    /// [`RunError::UnknownMemory`] if none is known.
+    pub fn budget_bytes(&self, device: Option<&Facts>) -> Result<u64, RunError> {
         let given = self.budget_mib.map(|mib| mib.saturating_mul(1 << 20));
-        given.or_else(|| updraft_device::memory().available_bytes).ok_or(RunError::UnknownMemory)
+        given
+            .or_else(|| device.and_then(|facts| facts.memory_free_bytes))
+            .or_else(|| updraft_device::memory().available_bytes)
+            .ok_or(RunError::UnknownMemory)
     }
 }
 

@@ -58,7 +58,11 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     ("least", "2", "the smallest batch to try, at least 1"),
     ("most", "4096", "the largest to try; never more than the training samples"),
     ("head_room", "0.1", "fraction of the largest that is left free, at least 0 and below 1"),
-    ("budget_mib", "what is available", "memory limit of the process in MiB"),
+    (
+        "budget_mib",
+        "what is available",
+        "memory limit of the process in MiB, on a GPU of its memory",
+    ),
 ])
 .edit(Edit::Free);
 const ACCUMULATE: Key<usize> =
