@@ -16,6 +16,9 @@ def prepare(problem, strategy, folder, threads):
     layout = (
         torch.channels_last if strategy.endswith("-channels-last") else torch.contiguous_format
     )
+    if problem["kind"] == "train_step" and strategy.endswith("-compiled"):
+        once, outputs = compiled_train_step(problem)
+        return once, outputs, f"PyTorch {torch.__version__}, {worker.place(threads)}"
     if problem["kind"] == "photos":
         layout = (strategy.endswith("-pillow"), threads)
     once, outputs = KINDS[problem["kind"]](problem, layout, folder)
@@ -132,17 +135,19 @@ def batch_norm(problem, layout, _folder):
     return step, outputs
 
 
-def train_step(problem, layout, _folder):
+def train_step(problem, layout, _folder, compiles=False):
     network, batch = problem["network"], problem["batch"]
     model = dual_pathway.by_formula(network).to(worker.device(), memory_format=layout)
     model.train()
     images = load("images", (batch, 3, network["side"], network["side"]), 1.7, layout)
-    labels = torch.arange(batch) * 7 % network["classes"]
+    labels = (torch.arange(batch) * 7 % network["classes"]).to(worker.device())
     optimizer = adamw(model)
+    # Launches of the forward and the backward pass are replayed as graphs.
+    forward = torch.compile(model, mode="reduce-overhead") if compiles else model
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        logits = model(images)
+        logits = forward(images)
         loss = F.cross_entropy(logits, labels)
         loss.backward()
         optimizer.step()
@@ -150,6 +155,10 @@ def train_step(problem, layout, _folder):
         return loss.item(), correct.item()
 
     return step, lambda: {"losses": [step()[0] for _ in range(4)]}
+
+
+def compiled_train_step(problem):
+    return train_step(problem, torch.channels_last, None, compiles=True)
 
 
 def adamw(model):

@@ -19,8 +19,11 @@ pub(crate) const TF32: &str = "pytorch-compiled-tf32";
 /// PyTorch with products of bf16.
 const BF16: &str = "pytorch-compiled-bf16";
 
+/// PyTorch with the whole network compiled, and its launches replayed as one graph.
+pub(crate) const COMPILED: &str = "pytorch-compiled";
+
 /// Peers for KAN layers on a GPU: as efficient-kan computes them, eager and compiled.
-const KAN_PEERS: [&str; 4] = ["pytorch", "pytorch-compiled", TF32, BF16];
+const KAN_PEERS: [&str; 4] = ["pytorch", COMPILED, TF32, BF16];
 
 /// A GPU backend of this build, by its name.
 ///
@@ -46,8 +49,10 @@ pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
     }
     let mut strategies = vec![here(format!("updraft-{backend}"), Role::Dispatched)];
     for (name, form) in FORMS {
-        let role = if form == CubeForm::Bf16 { Role::Variant } else { Role::Forced };
-        if form != CubeForm::Bf16 || has_bf16_cores(backend) {
+        let is_of_bf16 = name.ends_with(BF16_SUFFIX);
+        let is_rounded = is_of_bf16 || form == CubeForm::Expanded;
+        let role = if is_rounded { Role::Variant } else { Role::Forced };
+        if !is_of_bf16 || has_bf16_cores(backend) {
             strategies.push(here(format!("updraft-{backend}-{name}"), role));
         }
     }
@@ -56,8 +61,16 @@ pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
 }
 
 /// The forms of our kernels for KAN layers.
-const FORMS: [(&str, CubeForm); 3] =
-    [("sparse", CubeForm::Sparse), ("dense", CubeForm::Dense), ("bf16", CubeForm::Bf16)];
+const FORMS: [(&str, CubeForm); 5] = [
+    ("sparse", CubeForm::Sparse),
+    ("dense", CubeForm::Dense),
+    ("bf16", CubeForm::Bf16),
+    ("expanded", CubeForm::Expanded),
+    ("expanded-bf16", CubeForm::ExpandedBf16),
+];
+
+/// The end of the names of forms whose products are of bf16.
+const BF16_SUFFIX: &str = "bf16";
 
 fn has_bf16_cores(backend: Backend) -> bool {
     let spec = DeviceSpec::Exact { backend, index: None };
@@ -97,7 +110,8 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::Matmul(_) => vec![of("pytorch", "pytorch.py")],
         Problem::TrainStep(_) => {
-            ["pytorch", "pytorch-channels-last"].map(|id| of(id, "pytorch.py")).to_vec()
+            let peers = ["pytorch", "pytorch-channels-last", COMPILED];
+            peers.map(|id| of(id, "pytorch.py")).to_vec()
         }
         _ => Vec::new(),
     }

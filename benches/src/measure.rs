@@ -280,7 +280,10 @@ fn prove(
     let mut worker = Worker::start(programs, strategy, &small)?;
     outcome.about = Some(worker.about.clone());
     let task = small.task();
-    let proof = task.compare(&strategy.id, &worker.prove()?, &task.reference()?)?;
+    let mut proof = task.compare(&strategy.id, &worker.prove()?, &task.reference()?)?;
+    if programs.is_on_gpu {
+        proof.tolerance = proof.tolerance.max(task.tolerance_on_gpu());
+    }
     outcome.proof = Some(proof);
     let Proof { error, tolerance } = proof;
     if error > tolerance {

@@ -127,6 +127,11 @@ pub(crate) trait Task {
     /// The largest error allowed, as a share of the largest value of each result.
     fn tolerance(&self) -> f64;
 
+    /// The same on a GPU.
+    fn tolerance_on_gpu(&self) -> f64 {
+        self.tolerance()
+    }
+
     /// The error of a strategy's results, by the problem's own reference unless the strategy
     /// computes something else on purpose.
     fn compare(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {

@@ -18,6 +18,13 @@ pub enum CubeForm {
     Bf16,
     /// The same in f16.
     F16,
+    /// All bases of a part of the batch are written to memory, at most 256 MiB, and multiplied by
+    /// burn's matrix product, in f32: in TF32 on devices whose tensor cores have it.
+    Expanded,
+    /// The same in bf16: values, weights and gradients are rounded, and products summed in f32.
+    ExpandedBf16,
+    /// The same in f16.
+    ExpandedF16,
 }
 
 impl fmt::Display for CubeForm {
@@ -27,6 +34,9 @@ impl fmt::Display for CubeForm {
             Self::Dense => "dense",
             Self::Bf16 => "bf16 on tensor cores",
             Self::F16 => "f16 on tensor cores",
+            Self::Expanded => "expanded",
+            Self::ExpandedBf16 => "expanded in bf16",
+            Self::ExpandedF16 => "expanded in f16",
         })
     }
 }

@@ -6,6 +6,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
+use super::cube_expanded::Expanded;
 use super::extension::{Geometry, KanBackend, Operand, Spec};
 #[cfg(feature = "autodiff")]
 use super::extension::{KanGradients, LayerGradients, Wanted};
@@ -15,8 +16,8 @@ use crate::kernels::cube::{self, CubeLayer, Inputs, Sizes};
 use crate::kernels::{CubeForm, LayerGeometry};
 
 /// A layer's tensors, contiguous.
-struct Tensors {
-    x: CubeTensor,
+pub(super) struct Tensors {
+    pub(super) x: CubeTensor,
     spline: CubeTensor,
     base: Option<CubeTensor>,
     scaler: Option<CubeTensor>,
@@ -38,11 +39,11 @@ impl Tensors {
         CubeLayer::new(geometry, self.base.is_some(), self.scaler.is_some(), has_bias)
     }
 
-    fn sizes(&self, geometry: &LayerGeometry) -> Sizes {
+    pub(super) fn sizes(&self, geometry: &LayerGeometry) -> Sizes {
         Sizes::new(geometry, self.x.meta.shape()[0])
     }
 
-    fn inputs(&self) -> Inputs {
+    pub(super) fn inputs(&self) -> Inputs {
         Inputs {
             x: self.x.clone().into_buffer_arg(),
             spline: self.spline.clone().into_buffer_arg(),
@@ -57,13 +58,19 @@ impl Tensors {
     }
 
     /// A result, not yet written.
-    fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
+    pub(super) fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
         self.empty_of(shape, DType::F32)
     }
 
-    fn empty_of(&self, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+    pub(super) fn empty_of(&self, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
         let Self { x, .. } = self;
         empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape.into(), dtype)
+    }
+
+    /// A buffer for a result that the layer does not have: it may not be bound twice for writing.
+    #[cfg(feature = "autodiff")]
+    pub(super) fn or_empty(&self, result: Option<&CubeTensor>) -> cubecl::prelude::BufferArg {
+        result.cloned().unwrap_or_else(|| self.empty([1])).into_buffer_arg()
     }
 
     /// Room for the weights as a form lays them out, if it does: to write it, and to read it.
@@ -92,9 +99,12 @@ impl KanBackend for CubeBackend {
         let geometry = linear(&geometry);
         let tensors = Tensors::new(x, spline, base, scaler);
         let bias = bias.given().map(into_contiguous);
-        let y = tensors.empty([tensors.x.meta.shape()[0], geometry.out_features()]);
         let layer = tensors.layer(geometry, bias.is_some());
         let form = cube::chosen(&tensors.x.client, forms.forced, forms.of_input, layer);
+        if let Some(expanded) = Expanded::new(&tensors, geometry, layer, form) {
+            return expanded.forward(bias.as_ref());
+        }
+        let y = tensors.empty([tensors.x.meta.shape()[0], geometry.out_features()]);
         cube::forward(
             &tensors.x.client,
             form,
@@ -130,50 +140,49 @@ impl KanGradients for CubeBackend {
         let client = &tensors.x.client;
         let form = cube::chosen(client, forms.forced, forms.of_input, layer);
         let like = |tensor: &CubeTensor| tensors.empty(tensor.meta.shape().clone());
-        let mut gradients = LayerGradients {
-            x: Operand::Absent,
-            spline: Operand::Absent,
-            base: Operand::Absent,
-            scaler: Operand::Absent,
-            bias: Operand::Absent,
-        };
-        if wanted.x {
-            let dx = like(&tensors.x);
-            let (dy, of_x) = (dy.clone().into_buffer_arg(), dx.clone().into_buffer_arg());
-            let packed = tensors.packed(form, layer, geometry);
-            let inputs = tensors.inputs();
-            cube::input_gradient(client, form, geometry, layer, sizes, inputs, packed, dy, of_x);
-            gradients.x = Operand::Given(dx);
+        let dx = wanted.x.then(|| like(&tensors.x));
+        let of_spline = wanted.parameters.then(|| like(&tensors.spline));
+        let of_base = tensors.base.as_ref().filter(|_| wanted.parameters).map(like);
+        if let Some(expanded) = Expanded::new(&tensors, geometry, layer, form) {
+            expanded.gradients(&dy, dx.as_ref(), [of_spline.as_ref(), of_base.as_ref()]);
+        } else {
+            if let Some(dx) = &dx {
+                let (dy, dx) = (dy.clone().into_buffer_arg(), dx.clone().into_buffer_arg());
+                let packed = tensors.packed(form, layer, geometry);
+                let inputs = tensors.inputs();
+                cube::input_gradient(client, form, geometry, layer, sizes, inputs, packed, dy, dx);
+            }
+            if let Some(of_spline) = &of_spline {
+                let destinations = WeightGradients {
+                    spline: of_spline.clone().into_buffer_arg(),
+                    base: tensors.or_empty(of_base.as_ref()),
+                };
+                let [x, dy] = [&tensors.x, &dy].map(|tensor| tensor.clone().into_buffer_arg());
+                cube::weight_gradient(client, form, geometry, layer, sizes, x, dy, destinations);
+            }
         }
-        if !wanted.parameters {
-            return gradients;
-        }
-        let of_spline = like(&tensors.spline);
-        let of_base = tensors.base.as_ref().map(like);
-        let destinations = WeightGradients {
-            spline: of_spline.clone().into_buffer_arg(),
-            // Not a buffer that the kernel uses: it may not be bound twice for writing.
-            base: of_base.clone().unwrap_or_else(|| tensors.empty([1])).into_buffer_arg(),
-        };
-        let [x, of_y] = [&tensors.x, &dy].map(|tensor| tensor.clone().into_buffer_arg());
-        cube::weight_gradient(client, form, geometry, layer, sizes, x, of_y, destinations);
-        if let Some(scaler) = &tensors.scaler {
-            let of_scaler = like(scaler);
-            let [spline, scaler, of_spline, of_factor] =
-                [&tensors.spline, scaler, &of_spline, &of_scaler]
-                    .map(|tensor| tensor.clone().into_buffer_arg());
-            cube::scaler_gradient(client, layer, sizes, spline, scaler, of_spline, of_factor);
-            gradients.scaler = Operand::Given(of_scaler);
-        }
-        if has_bias {
+        let of_scaler =
+            of_spline.as_ref().zip(tensors.scaler.as_ref()).map(|(of_spline, scaler)| {
+                let of_scaler = like(scaler);
+                let [spline, scaler, of_spline, of_factor] =
+                    [&tensors.spline, scaler, of_spline, &of_scaler]
+                        .map(|tensor| tensor.clone().into_buffer_arg());
+                cube::scaler_gradient(client, layer, sizes, spline, scaler, of_spline, of_factor);
+                of_scaler
+            });
+        let of_bias = (has_bias && wanted.parameters).then(|| {
             let of_bias = tensors.empty([geometry.out_features()]);
             let (dy, sums) = (dy.into_buffer_arg(), of_bias.clone().into_buffer_arg());
             cube::bias_gradient(client, sizes, dy, sums);
-            gradients.bias = Operand::Given(of_bias);
+            of_bias
+        });
+        LayerGradients {
+            x: Operand::from(dx),
+            spline: Operand::from(of_spline),
+            base: Operand::from(of_base),
+            scaler: Operand::from(of_scaler),
+            bias: Operand::from(of_bias),
         }
-        gradients.spline = Operand::Given(of_spline);
-        gradients.base = Operand::from(of_base);
-        gradients
     }
 }
 

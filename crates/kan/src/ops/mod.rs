@@ -12,6 +12,8 @@ mod reason;
 mod autodiff;
 #[cfg(feature = "cube")]
 mod cube;
+#[cfg(feature = "cube")]
+mod cube_expanded;
 #[cfg(any(feature = "flex", feature = "cube"))]
 mod extension;
 #[cfg(feature = "flex")]

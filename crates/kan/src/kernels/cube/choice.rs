@@ -7,7 +7,7 @@ use super::buffers::WeightGradients;
 use super::buffers::{Inputs, Sizes};
 use super::layer::CubeLayer;
 use super::tensor_cores::{self, Packing};
-use super::{dense, sparse};
+use super::{dense, expanded, sparse};
 use crate::kernels::{CubeForm, LayerGeometry};
 
 /// The form of a layer: the one that is forced, else the one of the input's precision if the device
@@ -26,6 +26,9 @@ pub(crate) fn chosen(
         CubeForm::Dense => dense::is_for(client, layer),
         CubeForm::Bf16 | CubeForm::F16 => tensor_cores::numbers(form)
             .is_some_and(|numbers| tensor_cores::is_for(client, layer, numbers)),
+        CubeForm::Expanded | CubeForm::ExpandedBf16 | CubeForm::ExpandedF16 => {
+            expanded::is_for(client, layer, form)
+        }
     };
     if let Some(form) = forced {
         assert!(is_for(form), "the device cannot compute this layer in the form \"{form}\"");

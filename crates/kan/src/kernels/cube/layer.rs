@@ -49,7 +49,7 @@ impl CubeLayer {
     }
 
     /// Rows of weights of an input: the coefficients, and the base weights if there are any.
-    pub(super) const fn rows(&self) -> usize {
+    pub(crate) const fn rows(&self) -> usize {
         self.bases() + self.activation.is_some() as usize
     }
 }

@@ -10,6 +10,7 @@ mod bias_gradient;
 mod buffers;
 mod choice;
 mod dense;
+mod expanded;
 mod function;
 mod layer;
 mod position;
@@ -29,6 +30,9 @@ pub(crate) use buffers::{Inputs, Sizes};
 pub(crate) use choice::{chosen, forward, packed_len};
 #[cfg(feature = "autodiff")]
 pub(crate) use choice::{input_gradient, weight_gradient};
+pub(crate) use expanded::{Part, add_bias, pack_weights, write_bases};
+#[cfg(feature = "autodiff")]
+pub(crate) use expanded::{contract, unpack_gradients};
 pub(crate) use layer::CubeLayer;
 #[cfg(feature = "autodiff")]
 pub(crate) use scaler_gradient::scaler_gradient;

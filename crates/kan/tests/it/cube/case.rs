@@ -9,6 +9,9 @@ use updraft_kan::{CubeForm, KanLinear, KanLinearConfig, LayerPath};
 /// The largest error allowed, relative to the largest value: f32 sums, and exponentials of drivers.
 pub(super) const CLOSE: f64 = 1e-5;
 
+/// The same for factors of TF32, which have 11 bits.
+const CLOSE_OF_TF32: f64 = 2e-3;
+
 /// The same for factors of bf16, which have 8 bits.
 const CLOSE_OF_BF16: f64 = 2e-2;
 
@@ -79,7 +82,7 @@ impl Case {
         layer
     }
 
-    /// The forms that compute the layer.
+    /// The forms of our own products that compute the layer in f32.
     pub(super) fn forms(&self) -> &'static [CubeForm] {
         let bases = self.config.intervals + self.config.degree;
         match bases + usize::from(self.base.is_some()) <= 32 {
@@ -140,9 +143,22 @@ impl Case {
         }
     }
 
+    /// Compares the form of expanded bases in f32 with the reference.
+    pub(super) fn check_expanded(&self, device: &Device) {
+        // Its products are burn's, which are in TF32 on NVIDIA's cards.
+        let is_tf32 = format!("{device:?}").contains("Cuda");
+        let close = if is_tf32 { CLOSE_OF_TF32 } else { CLOSE };
+        self.check_form(device, CubeForm::Expanded, close);
+    }
+
     /// Compares the forms of tensor cores with the reference, where the device has any.
     pub(super) fn check_tensor_cores(&self, device: &Device) {
-        for (form, dtype) in [(CubeForm::Bf16, DType::BF16), (CubeForm::F16, DType::F16)] {
+        for (form, dtype) in [
+            (CubeForm::Bf16, DType::BF16),
+            (CubeForm::F16, DType::F16),
+            (CubeForm::ExpandedBf16, DType::BF16),
+            (CubeForm::ExpandedF16, DType::F16),
+        ] {
             let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype);
             if usage.contains(DTypeUsage::Accelerated) {
                 self.check_form(device, form, CLOSE_OF_BF16);

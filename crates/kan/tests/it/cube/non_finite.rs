@@ -24,6 +24,9 @@ fn nan_and_infinity_pass_as_in_the_definition() {
                     let mut case = Case::new(config, 40);
                     case.x[31] = bad;
                     case.check(&device);
+                    if degree == 2 {
+                        case.check_expanded(&device);
+                    }
                 }
             }
         }

@@ -77,6 +77,27 @@ fn inputs_at_knots_and_far_outside_have_their_values() {
 }
 
 #[test]
+fn products_of_expanded_bases_are_those_of_the_reference() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        for (degree, outside, activation) in [
+            (1, Outside::Clamp, Some(Activation::Relu)),
+            (2, Outside::Extend, None),
+            (3, Outside::Zero, Some(Activation::Silu)),
+        ] {
+            let config = KanLinearConfig::new(7, 13).with_degree(degree).with_outside(outside);
+            let config = config.with_activation(activation).with_scaler(degree > 1);
+            Case::new(config.with_bias(degree != 2), 37).check_expanded(&device);
+        }
+        for (batch, inputs, outputs, intervals) in
+            [(1, 1, 1, 5), (300, 5, 129, 20), (129, 31, 260, 5), (70, 9, 35, 95)]
+        {
+            let config = KanLinearConfig::new(inputs, outputs).with_intervals(intervals);
+            Case::new(config.with_bias(true), batch).check_expanded(&device);
+        }
+    }
+}
+
+#[test]
 fn products_of_tensor_cores_are_those_of_the_reference() {
     for device in gpus().into_iter().map(Device::autodiff) {
         for (batch, inputs, outputs, intervals) in

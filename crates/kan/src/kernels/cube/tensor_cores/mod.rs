@@ -46,7 +46,7 @@ pub(super) fn numbers(form: CubeForm) -> Option<ElemType> {
     match form {
         CubeForm::Bf16 => Some(ElemType::Float(FloatKind::BF16)),
         CubeForm::F16 => Some(ElemType::Float(FloatKind::F16)),
-        CubeForm::Sparse | CubeForm::Dense => None,
+        _ => None,
     }
 }
 

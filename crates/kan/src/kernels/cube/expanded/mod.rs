@@ -1,0 +1,75 @@
+//! What the form of expanded bases needs beside the matrix products, which are not ours: values of
+//! bases in the device's memory, weights as a matrix, and the way back from both.
+//!
+//! A row of the matrices is a basis of an input, or its base branch.
+
+mod bases;
+mod bias;
+#[cfg(feature = "autodiff")]
+mod contraction;
+mod weights;
+
+use cubecl::ir::{ElemType, FloatKind};
+use cubecl::prelude::*;
+
+pub(crate) use bases::write_bases;
+pub(crate) use bias::add_bias;
+#[cfg(feature = "autodiff")]
+pub(crate) use contraction::contract;
+pub(crate) use weights::pack_weights;
+#[cfg(feature = "autodiff")]
+pub(crate) use weights::unpack_gradients;
+
+use super::buffers::Sizes;
+use super::layer::CubeLayer;
+use super::tiles::SHARED_BYTES;
+use crate::kernels::CubeForm;
+
+/// Units of a cube.
+const UNITS: u32 = 256;
+
+/// The samples and inputs of a layer that a launch is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) first_sample: u32,
+    pub(crate) samples: u32,
+    pub(crate) first_input: u32,
+    pub(crate) inputs: u32,
+}
+
+impl Part {
+    /// Pairs of a sample and an input.
+    fn pairs(self) -> u32 {
+        self.samples * self.inputs
+    }
+}
+
+/// The numbers of the matrices of a form; `None` for those that expand no bases.
+pub(crate) fn numbers(form: CubeForm) -> Option<ElemType> {
+    let kind = match form {
+        CubeForm::Expanded => FloatKind::F32,
+        CubeForm::ExpandedBf16 => FloatKind::BF16,
+        CubeForm::ExpandedF16 => FloatKind::F16,
+        CubeForm::Sparse | CubeForm::Dense | CubeForm::Bf16 | CubeForm::F16 => return None,
+    };
+    Some(ElemType::Float(kind))
+}
+
+/// Whether a device computes in the numbers of a form, and the rows of a pair fit into the shared
+/// memory of a cube.
+pub(super) fn is_for(client: &Client, layer: CubeLayer, form: CubeForm) -> bool {
+    numbers(form).is_some_and(|numbers| {
+        pairs_of_cube(layer, numbers.size()) > 0 && client.properties().supports_type(numbers)
+    })
+}
+
+/// Pairs of a cube, whose rows fit into shared memory in numbers of this size; 0 if no pair does.
+pub(crate) fn pairs_of_cube(layer: CubeLayer, number_bytes: usize) -> u32 {
+    let fit = SHARED_BYTES / (layer.rows() * number_bytes);
+    UNITS.min(u32::try_from(fit).unwrap_or(UNITS))
+}
+
+/// The type of an index into buffers of the layer, and into one of this length.
+fn address(sizes: Sizes, len: usize) -> AddressType {
+    sizes.address.max(AddressType::from_len(len))
+}

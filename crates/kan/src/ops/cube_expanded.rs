@@ -1,0 +1,197 @@
+//! The form of expanded bases on burn's backend for GPUs: our kernels around burn's matrix product.
+//!
+//! The forward pass takes a part of the batch at a time, the backward pass a part of the inputs, so
+//! that every product writes final numbers.
+
+use burn::tensor::{DType, Shape};
+#[cfg(feature = "autodiff")]
+use burn_cubecl::kernel::cast;
+use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+use burn_cubecl::tensor::CubeTensor;
+
+use super::cube::Tensors;
+use crate::kernels::cube::{CubeLayer, Part, Sizes, add_bias, pack_weights, write_bases};
+#[cfg(feature = "autodiff")]
+use crate::kernels::cube::{WeightGradients, contract, unpack_gradients};
+use crate::kernels::{CubeForm, LayerGeometry};
+
+/// Bytes of the values in memory at a time, at most, unless one sample or input has more.
+const PART_BYTES: usize = 256 << 20;
+
+/// Samples of a part are a multiple, so that each part of the outputs begins where devices allow a
+/// buffer to begin.
+const SAMPLES: usize = 64;
+
+/// A layer in this form.
+pub(super) struct Expanded<'a> {
+    tensors: &'a Tensors,
+    geometry: &'a LayerGeometry,
+    layer: CubeLayer,
+    sizes: Sizes,
+    dtype: DType,
+}
+
+impl<'a> Expanded<'a> {
+    /// `None` if the form expands no bases.
+    pub(super) fn new(
+        tensors: &'a Tensors,
+        geometry: &'a LayerGeometry,
+        layer: CubeLayer,
+        form: CubeForm,
+    ) -> Option<Self> {
+        let dtype = match form {
+            CubeForm::Expanded => DType::F32,
+            CubeForm::ExpandedBf16 => DType::BF16,
+            CubeForm::ExpandedF16 => DType::F16,
+            _ => return None,
+        };
+        Some(Self { tensors, geometry, layer, sizes: tensors.sizes(geometry), dtype })
+    }
+
+    /// Samples or inputs of a part, of which each has this many rows of values.
+    fn within(&self, rows: usize) -> usize {
+        (PART_BYTES / (rows * self.dtype.size())).max(1)
+    }
+
+    fn matrix(&self, rows: usize, columns: usize) -> CubeTensor {
+        self.tensors.empty_of([rows, columns], self.dtype)
+    }
+
+    /// The values of all bases at a part, `[part.samples, part.inputs · rows]`.
+    fn bases(&self, part: Part, is_for_gradients: bool) -> CubeTensor {
+        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let values = self.matrix(part.samples as usize, part.inputs as usize * layer.rows());
+        write_bases(
+            &tensors.x.client,
+            geometry,
+            layer,
+            sizes,
+            part,
+            self.elements(),
+            is_for_gradients,
+            tensors.x.clone().into_buffer_arg(),
+            values.clone().into_buffer_arg(),
+        );
+        values
+    }
+
+    /// The weights of a part's inputs, `[part.inputs · rows, out_features]`.
+    fn weights(&self, part: Part) -> CubeTensor {
+        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let rows = part.inputs as usize * layer.rows();
+        let matrix = self.matrix(rows, geometry.out_features());
+        let inputs = tensors.inputs();
+        let weights = [inputs.spline, inputs.base, inputs.scaler];
+        let to = matrix.clone().into_buffer_arg();
+        pack_weights(&tensors.x.client, layer, sizes, part, self.elements(), weights, to);
+        matrix
+    }
+
+    fn elements(&self) -> cubecl::ir::ElemType {
+        burn::backend::cubecl::dtype_to_elem_type(self.dtype)
+    }
+
+    /// The outputs.
+    pub(super) fn forward(&self, bias: Option<&CubeTensor>) -> CubeTensor {
+        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
+        let batch = tensors.x.meta.shape()[0];
+        let y = tensors.empty([batch, outputs]);
+        let most = self.within(inputs * layer.rows()).max(SAMPLES) / SAMPLES * SAMPLES;
+        let weights = self.weights(part(0..1, 0..inputs));
+        for first in (0..batch).step_by(most) {
+            let samples = most.min(batch - first);
+            let values = self.bases(part(first..first + samples, 0..inputs), false);
+            let offset = (first * outputs * size_of::<f32>()) as u64;
+            let rows = CubeTensor::new_contiguous(
+                y.client.clone(),
+                y.device.clone(),
+                Shape::new([samples, outputs]),
+                y.handle.clone().offset_start(offset),
+                y.dtype,
+            );
+            product(values, weights.clone(), Some(rows), y.dtype);
+        }
+        if let Some(bias) = bias {
+            let [bias, to] = [bias, &y].map(|tensor| tensor.clone().into_buffer_arg());
+            add_bias(&y.client, sizes, bias, to);
+        }
+        y
+    }
+}
+
+#[cfg(feature = "autodiff")]
+impl Expanded<'_> {
+    /// The gradient of the input, and those of coefficients without factors and base weights, if
+    /// they are wanted.
+    pub(super) fn gradients(
+        &self,
+        dy: &CubeTensor,
+        dx: Option<&CubeTensor>,
+        [of_spline, of_base]: [Option<&CubeTensor>; 2],
+    ) {
+        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let (inputs, batch) = (geometry.in_features(), tensors.x.meta.shape()[0]);
+        let client = &tensors.x.client;
+        let dy = cast(dy.clone(), self.dtype);
+        let most = self.within(batch * layer.rows());
+        for first in (0..inputs).step_by(most) {
+            let part = part(0..batch, first..inputs.min(first + most));
+            if let Some(dx) = dx {
+                let of_values =
+                    product(dy.clone(), transposed(self.weights(part)), None, self.dtype);
+                contract(
+                    client,
+                    geometry,
+                    layer,
+                    sizes,
+                    part,
+                    self.elements(),
+                    tensors.x.clone().into_buffer_arg(),
+                    of_values.into_buffer_arg(),
+                    dx.clone().into_buffer_arg(),
+                );
+            }
+            if let Some(of_spline) = of_spline {
+                let values = transposed(self.bases(part, true));
+                let of_matrix = product(values, dy.clone(), None, DType::F32);
+                let destinations = WeightGradients {
+                    spline: of_spline.clone().into_buffer_arg(),
+                    base: tensors.or_empty(of_base),
+                };
+                let of_matrix = of_matrix.into_buffer_arg();
+                unpack_gradients(client, layer, sizes, part, of_matrix, destinations);
+            }
+        }
+    }
+}
+
+fn part(samples: std::ops::Range<usize>, inputs: std::ops::Range<usize>) -> Part {
+    let number = |size: usize| u32::try_from(size).expect("sizes of a layer are below 2^32");
+    Part {
+        first_sample: number(samples.start),
+        samples: number(samples.len()),
+        first_input: number(inputs.start),
+        inputs: number(inputs.len()),
+    }
+}
+
+/// A matrix product in numbers of its factors, summed in f32.
+///
+/// # Panics
+/// If the device cannot compute it, which for contiguous and transposed matrices none has shown.
+fn product(
+    left: CubeTensor,
+    right: CubeTensor,
+    to: Option<CubeTensor>,
+    dtype: DType,
+) -> CubeTensor {
+    matmul(left, right, to, MatmulStrategy::default(), dtype)
+        .unwrap_or_else(|error| panic!("the device has no matrix product: {error:?}"))
+}
+
+#[cfg(feature = "autodiff")]
+fn transposed(mut matrix: CubeTensor) -> CubeTensor {
+    matrix.meta.swap(0, 1);
+    matrix
+}
