@@ -1,12 +1,21 @@
 //! The slowest layers of traced steps.
 
-use updraft_run::{LayerTime, LayerTimes};
+use anyhow::Result;
+use updraft_run::{LayerTime, LayerTimes, RunFolder};
 
 use crate::performance::{number, share};
+use crate::progress::Display;
 use crate::wrap::{counted, hanging};
 
 /// The number of layers in the table.
 pub(crate) const MOST: usize = 10;
+
+/// Prints the table that a trace wrote into a run folder.
+pub(crate) fn show(folder: &RunFolder, file: &str, step: &str, display: &Display) -> Result<()> {
+    let times: LayerTimes = folder.read_json(file)?;
+    lines(&times, step).iter().for_each(|line| display.line(line));
+    Ok(())
+}
 
 /// The headings of the numbers of a layer.
 pub(crate) const HEADINGS: [&str; 6] =
@@ -17,7 +26,7 @@ pub(crate) const NONE: &str =
     "no layer was timed: times are recorded of Updraft's layers on CPUs (device `flex`)";
 
 /// The table, at most eighty columns wide if the names of the layers are short enough.
-pub(crate) fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
+fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
     let ms = 1e-3 * times.total_us() as f64 / times.steps.max(1) as f64;
     let peak = times.peak_gflop_per_s;
     let peak = peak.map_or_else(String::new, |peak| format!("; peak {peak:.0} GFLOP/s"));

@@ -279,9 +279,7 @@ fn run_to_file(
 fn show_layers(trace: Option<PredictionTrace>, folder: &RunFolder, step: &str) -> Result<()> {
     if let Some(mut trace) = trace {
         trace.finish()?;
-        let times: LayerTimes = folder.read_json(LayerTimes::OF_PREDICTION)?;
-        let display = Display::new();
-        layer_table::lines(&times, step).iter().for_each(|line| display.line(line));
+        layer_table::show(folder, LayerTimes::OF_PREDICTION, step, &Display::new())?;
     }
     Ok(())
 }

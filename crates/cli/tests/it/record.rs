@@ -150,7 +150,17 @@ fn a_trace_has_every_layer_inside_of_its_step_and_changes_no_result() {
     }
     let slowest = table[0]["layer"].as_str().expect("a name");
     let line = said.stderr.lines().find(|line| line.starts_with(slowest)).expect("a row");
-    assert!(line.contains(" % "), "{line}");
+    // The page has the numbers of the terminal.
+    let out = path.to_str().expect("text");
+    succeed(dir.path(), &["report", out]);
+    let page = fs::read_to_string(path.join("report.html")).expect("a page");
+    let (_, row) = page.split_once(&format!("<tr><td>{slowest}</td>")).expect("a row");
+    let (row, _) = row.split_once("</tr>").expect("its end");
+    let cells: Vec<_> = row.split("<td class=\"number\">").skip(1).collect();
+    let cells =
+        cells.iter().map(|cell| cell.trim_end_matches("</td>")).collect::<Vec<_>>().join(" ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words(line), words(&format!("{slowest} {cells}")));
 }
 
 #[test]
@@ -171,12 +181,46 @@ fn an_evaluation_of_every_task_is_traced_with_the_same_metrics() {
         assert!(path.join("layers-eval.json").is_file());
         assert!(!slices(&events, 2).is_empty(), "{} has layers", small.config);
     }
-    for arguments in [&["train", "--trace-steps", "0"][..], &["eval", "gone", "--trace-steps", "0"]]
-    {
+    for arguments in [
+        &["predict", "gone", "a.png", "--trace-steps", "0"][..],
+        &["train", "--trace-steps", "0"],
+        &["eval", "gone", "--trace-steps", "0"],
+    ] {
         let said = run(dir.path(), arguments);
         assert_eq!(said.code, 2);
         assert!(said.stderr.contains("0 is not in 1.."), "{}", said.stderr);
     }
+}
+
+#[test]
+fn predictions_are_traced_file_by_file_and_batch_by_batch_with_the_same_result() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&[])).run_folder();
+    let name = folder.to_str().expect("text");
+    for level in [90, 190] {
+        let image = image::RgbImage::from_pixel(16, 16, image::Rgb([level, 80, 70]));
+        image.save(dir.path().join(format!("{level}.png"))).expect("saved");
+    }
+    let predict = ["predict", name, "90.png", "190.png", "90.png", "--json"];
+    let expected = succeed(dir.path(), &predict).stdout;
+    let said = succeed(dir.path(), &[&predict[..], &["--trace-steps", "2"]].concat());
+    assert_eq!(said.stdout, expected);
+    assert!(said.stderr.contains("slowest layers: 2 files, forward "), "{}", said.stderr);
+    let path = dir.path().join(&folder);
+    let events = events(&path.join("trace-predict.json"));
+    let steps = slices(&events, 1);
+    let names: Vec<_> = steps.iter().map(|(name, ..)| name.as_str()).collect();
+    let of_one = |at| [format!("prediction {at}"), "data wait".to_owned(), "forward".to_owned()];
+    assert_eq!(names, [of_one(0), of_one(1)].concat());
+    let layers = slices(&events, 2);
+    assert!(layers.iter().any(|(name, ..)| name.contains('.')), "{layers:?}");
+    let forward = steps.iter().filter(|(name, ..)| name == "forward").collect::<Vec<_>>();
+    for (name, begin, end) in &layers {
+        // Each number is rounded down.
+        let is_inside = |it: &&&(String, u64, u64)| it.1 <= begin + 2 && *end <= it.2 + 2;
+        assert!(forward.iter().any(|it| is_inside(&it)), "{name} at {begin} of {forward:?}");
+    }
+    assert!(!path.join("trace-eval.json").exists());
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod lr_search;
 mod new_model;
 mod outputs;
 mod prediction_trace;
+mod products;
 mod run_record;
 mod shared_start;
 mod timing;

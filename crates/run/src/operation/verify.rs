@@ -6,7 +6,7 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use serde::Serialize;
-use updraft_precision::{Parity, Policy};
+use updraft_precision::{Parity, Policy, attempt};
 use updraft_trainer::{
     Control, Ema, EmaConfig, Event, Finished, Mode, Run, RunData, RunSettings, StepContext, Task,
     Tensors, list_checkpoints, recompute_batch_norms,
@@ -99,7 +99,7 @@ impl<W: Workload> Bench<'_, W> {
     /// The model with which a run of the plan begins, and the random numbers that follow.
     fn model(&self, policy: Policy) -> W::Model {
         self.device.seed(self.inputs.plan.seed);
-        policy.autocast(self.model.clone())
+        policy.autocast(attempt(&self.model))
     }
 
     fn batch(&self) -> Result<(InputOf<W>, TargetOf<W>), Cause> {
