@@ -1,55 +1,106 @@
 //! The slowest layers of traced steps.
 
-use updraft_run::{LayerTime, LayerTimes};
+use anyhow::Result;
+use updraft_run::{LayerTime, LayerTimes, RunFolder};
 
 use crate::performance::{number, share};
+use crate::progress::Display;
 use crate::wrap::{counted, hanging};
 
 /// The number of layers in the table.
 pub(crate) const MOST: usize = 10;
 
+/// Prints the table that a trace wrote into a run folder.
+pub(crate) fn show(folder: &RunFolder, file: &str, step: &str, display: &Display) -> Result<()> {
+    let times: LayerTimes = folder.read_json(file)?;
+    lines(&times, step).iter().for_each(|line| display.line(line));
+    Ok(())
+}
+
+/// The headings of the numbers of a layer.
+pub(crate) const HEADINGS: [&str; 6] =
+    ["forward", "backward", "total ms", "share", "GFLOP/s", "of peak"];
+
+/// The reason for a table without layers.
+pub(crate) const NONE: &str =
+    "no layer was timed: times are recorded of Updraft's layers on CPUs (device `flex`)";
+
 /// The table, at most eighty columns wide if the names of the layers are short enough.
-pub(crate) fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
-    let forward_ms = 1e-3 * times.forward_us as f64 / times.steps.max(1) as f64;
+fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
+    let ms = 1e-3 * times.total_us() as f64 / times.steps.max(1) as f64;
     let peak = times.peak_gflop_per_s;
     let peak = peak.map_or_else(String::new, |peak| format!("; peak {peak:.0} GFLOP/s"));
     let steps = match (times.steps, step) {
-        (1, _) | (_, "step") => counted(times.steps, step),
-        (count, _) => format!("{count} {step}es"),
+        (count, "batch") if count != 1 => format!("{count} batches"),
+        (count, _) => counted(count, step),
     };
-    let title = format!("slowest layers, forward: {steps} of {forward_ms:.2} ms{peak}");
+    let passes = match times.backward_us {
+        0 => "forward",
+        _ => "forward and backward",
+    };
+    let title = format!("slowest layers: {steps}, {passes} {ms:.2} ms each{peak}");
     let mut lines = vec![hanging("", &title)];
     if times.layers.is_empty() {
-        lines.push("no convolution was computed by Updraft's kernels".to_owned());
+        lines.push(hanging("", NONE));
         return lines;
     }
-    lines.push(format!("{:34}{:>10}{:>10}{:>12}{:>10}", "", "ms", "share", "GFLOP/s", "of peak"));
-    for layer in times.layers.iter().take(MOST) {
-        let [ms, of_forward, rate, of_peak] = cells(times, layer);
-        lines.push(format!("{:34}{ms:>10}{of_forward:>10}{rate:>12}{of_peak:>10}", layer.layer));
-    }
-    let rest = times.layers.len().saturating_sub(MOST);
-    let us = times.forward_us as f64
-        - times.layers.iter().take(MOST).map(|it| it.forward_us).sum::<f64>();
-    let name = match rest {
-        0 => "everything else".to_owned(),
-        rest => format!("{} and everything else", counted(rest as u64, "layer")),
+    let rows = rows(times);
+    let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    // The numbers take 49 columns.
+    let width = longest.max(31);
+    let row = |name: &str, [forward, backward, total, share, rate, of_peak]: [&str; 6]| {
+        let line = format!(
+            "{name:width$}{forward:>8}{backward:>9}{total:>9}{share:>7}{rate:>8}{of_peak:>8}"
+        );
+        line.trim_end().to_owned()
     };
-    let ms = number(1e-3 * us.max(0.0) / times.steps.max(1) as f64);
-    let of_forward = share(us.max(0.0) / times.forward_us.max(1) as f64);
-    lines.push(format!("{name:34}{ms:>10}{of_forward:>10}"));
+    lines.push(row("", HEADINGS));
+    lines.extend(rows.iter().map(|(name, cells)| row(name, cells.each_ref().map(|it| &**it))));
     lines
 }
 
-/// Milliseconds of a step, the share of the forward pass, the rate, and its share of the peak.
-pub(crate) fn cells(times: &LayerTimes, layer: &LayerTime) -> [String; 4] {
-    let rate = times.gflop_per_s(layer);
-    [
-        number(1e-3 * layer.forward_us / times.steps.max(1) as f64),
-        share(layer.forward_us / times.forward_us.max(1) as f64),
-        number(rate),
-        times.peak_gflop_per_s.map_or_else(|| "-".to_owned(), |peak| share(rate / peak)),
-    ]
+/// The slowest layers and everything else: a name, and milliseconds a step of the forward and the
+/// backward pass and both, the share of the passes of a step, the rate, and its share of the peak.
+pub(crate) fn rows(times: &LayerTimes) -> Vec<(String, [String; 6])> {
+    let none = || "-".to_owned();
+    let ms = |us: f64| number(1e-3 * us / times.steps.max(1) as f64);
+    let share_of_all = |us: f64| share(us / times.total_us().max(1) as f64);
+    let shown = &times.layers[..times.layers.len().min(MOST)];
+    let of_layer = |layer: &LayerTime| {
+        let rate = times.gflop_per_s(layer);
+        let of_peak = rate.zip(times.peak_gflop_per_s).map(|(rate, peak)| share(rate / peak));
+        let backward = (layer.backward_us > 0.0).then(|| ms(layer.backward_us));
+        let cells = [
+            ms(layer.forward_us),
+            backward.unwrap_or_else(none),
+            ms(layer.total_us()),
+            share_of_all(layer.total_us()),
+            rate.map_or_else(none, number),
+            of_peak.unwrap_or_else(none),
+        ];
+        (layer.layer.clone(), cells)
+    };
+    let mut rows: Vec<_> = shown.iter().map(of_layer).collect();
+    let left = |all: u64, of: fn(&LayerTime) -> f64| {
+        (all as f64 - shown.iter().map(of).sum::<f64>()).max(0.0)
+    };
+    let name = match times.layers.len() - shown.len() {
+        0 => "everything else".to_owned(),
+        rest => format!("{}, the rest", counted(rest as u64, "layer")),
+    };
+    let total = left(times.total_us(), LayerTime::total_us);
+    let backward =
+        (times.backward_us > 0).then(|| ms(left(times.backward_us, |it| it.backward_us)));
+    let cells = [
+        ms(left(times.forward_us, |it| it.forward_us)),
+        backward.unwrap_or_else(none),
+        ms(total),
+        share_of_all(total),
+        String::new(),
+        String::new(),
+    ];
+    rows.push((name, cells));
+    rows
 }
 
 #[cfg(test)]
@@ -58,36 +109,52 @@ mod tests {
 
     use super::*;
 
-    fn times(layers: usize) -> LayerTimes {
+    fn times(layers: usize, backward_us: f64) -> LayerTimes {
         let layer = |at: usize| {
-            json!({ "layer": format!("stage.{at}.conv"), "calls": 2, "forward_us": 1000.0,
-                    "operations": 50_000_000 })
+            json!({ "layer": format!("stage.{at}.conv"), "kind": "convolution", "calls": 2,
+                    "forward_us": 1000.0, "backward_us": backward_us, "operations": 150_000_000 })
         };
         let times = json!({
-            "steps": 2, "forward_us": 20_000, "peak_gflop_per_s": 200.0,
-            "layers": (0..layers).map(layer).collect::<Vec<_>>(),
+            "steps": 2, "forward_us": 20_000, "backward_us": (20.0 * backward_us) as u64,
+            "peak_gflop_per_s": 200.0, "layers": (0..layers).map(layer).collect::<Vec<_>>(),
         });
         serde_json::from_value(times).expect("layer times")
     }
 
     #[test]
-    fn a_layer_has_its_time_rate_and_share_of_the_peak() {
-        let lines = lines(&times(12), "step");
+    fn a_layer_has_both_times_its_rate_and_its_share_of_the_peak() {
+        let times = times(12, 2000.0);
+        let lines = lines(&times, "step");
         let text = lines.join("\n");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
-        // 50 MFLOP in 1 ms are 50 GFLOP/s.
-        let cells = lines[2].split_whitespace().collect::<Vec<_>>();
-        assert_eq!(cells, ["stage.0.conv", "0.50", "5.0", "%", "50.00", "25", "%"], "{text}");
+        assert_eq!(
+            lines[0],
+            "slowest layers: 2 steps, forward and backward 30.00 ms each; peak 200 GFLOP/s"
+        );
+        // 150 MFLOP in 3 ms are 50 GFLOP/s; 3 ms of 60 ms are 5 %.
+        let cells = lines[2].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(cells, "stage.0.conv 0.50 1.00 1.50 5.0 % 50.00 25 %", "{text}");
         assert_eq!(lines.len(), 2 + MOST + 1, "{text}");
-        let rest = lines[12].split_whitespace().collect::<Vec<_>>();
-        assert_eq!(rest[..2], ["2", "layers"], "{text}");
-        assert!(lines[12].ends_with("5.00      50 %"), "{text}");
+        // Two of the layers are not shown: 20 ms less 10 layers of 1 ms, in 2 steps.
+        let rest = lines[12].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(rest, "2 layers, the rest 5.00 10.00 15.00 50 %", "{text}");
     }
 
     #[test]
-    fn a_model_without_convolutions_is_told() {
-        let lines = lines(&times(0), "batch");
-        assert_eq!(lines[1], "no convolution was computed by Updraft's kernels");
-        assert_eq!(lines[0], "slowest layers, forward: 2 batches of 10.00 ms; peak 200 GFLOP/s");
+    fn a_layer_without_products_or_gradients_has_no_number_for_them() {
+        let mut times = times(1, 0.0);
+        times.layers[0].operations = 0;
+        let lines = lines(&times, "batch");
+        assert!(lines[0].starts_with("slowest layers: 2 batches, forward 10.00 ms each"));
+        let cells = lines[2].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(cells, "stage.0.conv 0.50 - 0.50 5.0 % - -");
+        let rest = lines[3].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(rest, "everything else 9.50 - 9.50 95 %");
+    }
+
+    #[test]
+    fn a_trace_without_layers_has_the_reason() {
+        let lines = lines(&times(0, 0.0), "batch");
+        assert!(lines[1].starts_with("no layer was timed: "), "{lines:?}");
     }
 }

@@ -20,7 +20,7 @@ pub use layer::{
 
 // Recording of convolutions.
 #[cfg(feature = "burn")]
-pub use ops::{ConvolutionTimer, ObservedConvolution, TimedConvolution, observe_convolutions};
+pub use ops::{ObservedConvolution, observe_convolutions};
 
 // The implementation of a layer.
 #[cfg(feature = "burn")]

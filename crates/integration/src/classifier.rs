@@ -6,6 +6,7 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use updraft_conv::AdaptiveAvgPool2d;
+use updraft_transformer::timed_linear;
 
 /// Two linear layers with dropout before each.
 #[derive(Module, Debug)]
@@ -26,8 +27,8 @@ impl Classifier {
     }
 
     pub(crate) fn forward(&self, features: Tensor<2>) -> Tensor<2> {
-        let hidden = relu(self.hidden.forward(self.dropout.forward(features)));
-        self.output.forward(self.dropout.forward(hidden))
+        let hidden = relu(timed_linear(&self.hidden, self.dropout.forward(features)));
+        timed_linear(&self.output, self.dropout.forward(hidden))
     }
 }
 

@@ -5,6 +5,7 @@ use burn::nn::{BatchNormConfig, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use updraft_conv::{Activation, BatchNorm, ConvNormActivation, join_channels, weighted_sum};
+use updraft_transformer::timed_linear;
 
 use crate::contribution::{Place, StageWeights};
 use crate::residual::conv_norm;
@@ -126,8 +127,8 @@ impl PooledGate {
         stream: Option<Tensor<2>>,
     ) -> Tensor<2> {
         let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let hidden = self.norm.forward_activated(self.mix.forward(both), Activation::Relu);
-        self.blend.forward(color, brightness, stream) + self.project.forward(hidden)
+        let hidden = self.norm.forward_activated(timed_linear(&self.mix, both), Activation::Relu);
+        self.blend.forward(color, brightness, stream) + timed_linear(&self.project, hidden)
     }
 
     pub(crate) fn blend(&self) -> &Blend {

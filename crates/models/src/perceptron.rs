@@ -5,6 +5,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::silu;
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
+use updraft_transformer::timed_linear;
 
 use crate::error::PerceptronConfigError;
 
@@ -100,6 +101,8 @@ impl Perceptron {
         let (last, hidden) = self.layers.split_last().expect("two widths make a layer");
         let [inputs, _] = self.layers[0].weight.lazy_shape().dims();
         assert_shape!(rows, [_, inputs]);
-        last.forward(hidden.iter().fold(rows, |features, layer| silu(layer.forward(features))))
+        let features =
+            hidden.iter().fold(rows, |features, layer| silu(timed_linear(layer, features)));
+        timed_linear(last, features)
     }
 }

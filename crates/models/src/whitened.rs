@@ -8,6 +8,7 @@ use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Tensor, TensorData, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{BatchNorm, Conv2d, MaxPool2d};
+use updraft_transformer::timed_linear;
 
 use crate::error::WhitenedConfigError;
 use crate::initialize::{initialize_parameters, with_partial_identity};
@@ -290,7 +291,7 @@ impl WhitenedNet {
         let [batch, channels, height, width] = maps.dims();
         let whole = MaxPool2dConfig::new([height, width]).with_strides([height, width]);
         let largest = MaxPool2d::new(whole).forward(maps).reshape([batch, channels]);
-        self.classifier.forward(largest).mul_scalar(self.head_scale)
+        timed_linear(&self.classifier, largest).mul_scalar(self.head_scale)
     }
 
     /// Multiply-adds of the forward pass of one image of this height and width.

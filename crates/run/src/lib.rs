@@ -47,8 +47,8 @@ pub use task::{
 // Operations on tasks.
 pub use operation::{
     AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LayerTime, LayerTimes, LrSearch,
-    MetricPair, ModelForm, Observer, OnExamples, TestBatch, TestOutputs, Timed, TimedStep,
-    TimedWork, Trained, Training, Validation, VerifyInputs, load,
+    MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, TestBatch, TestOutputs, Timed,
+    TimedStep, TimedWork, Trained, Training, Validation, VerifyInputs, load,
 };
 
 // Our kernels, or burn's operations.

@@ -3,12 +3,15 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use burn::tensor::Device;
 use updraft_data::WindowProgress;
 use updraft_device::{DeviceSpec, open, probe, select};
+use updraft_precision::Policy;
 
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
+use crate::operation::PredictionTrace;
 use crate::task::{
     ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, TASKS,
     WrittenPrediction,
@@ -20,6 +23,8 @@ use crate::task::{
 #[derive(Debug)]
 pub struct TrainedModel {
     loaded: Box<dyn LoadedModel>,
+    policy: Policy,
+    device: Device,
 }
 
 impl TrainedModel {
@@ -70,7 +75,8 @@ impl TrainedModel {
         let plan = folder.plan(registry)?;
         folder.refuse_other_model(&plan)?;
         let device = open(&select(&device.parse()?, &probe())?)?;
-        Ok(Self { loaded: plan.predictor()?.load(&plan, folder, &device)? })
+        let loaded = plan.predictor()?.load(&plan, folder, &device)?;
+        Ok(Self { loaded, policy: plan.precision, device })
     }
 
     /// Loads the int8 network of a run folder, which `quantize` wrote into it: its predictions are
@@ -97,7 +103,8 @@ impl TrainedModel {
         folder.refuse_other_model(&plan)?;
         let network = Int8Network::open(folder, &plan)?;
         let device = open(&select(&DeviceSpec::Cpu, &probe())?)?;
-        Ok(Self { loaded: plan.quantizer()?.load_int8(folder, network, &device)? })
+        let loaded = plan.quantizer()?.load_int8(folder, network, &device)?;
+        Ok(Self { loaded, policy: plan.precision, device })
     }
 
     /// The class names, in the order of the model's outputs; empty for a task without classes.
@@ -129,6 +136,16 @@ impl TrainedModel {
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
         self.loaded.predict_file(request, progress)
+    }
+
+    /// Starts a trace of the first `steps` predictions that this thread makes, into the folder of the
+    /// model's run.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] if the folder cannot be written.
+    pub fn trace(&self, folder: &RunFolder, steps: u64) -> Result<PredictionTrace, RunError> {
+        let names = self.loaded.layer_names();
+        PredictionTrace::start(folder, names, (self.policy, &self.device), steps)
     }
 
     /// Classifies an image file: every class, the most probable first.

@@ -5,6 +5,7 @@ mod bf16;
 mod dispatch;
 mod int8;
 mod isa;
+mod layer_times;
 mod memory;
 mod peak;
 mod prefetch;
@@ -25,6 +26,10 @@ pub use int8::NeonDot;
 pub use int8::{Avx512Vnni, AvxVnni};
 pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
+pub use layer_times::{
+    LayerId, LayerPass, LayerSpan, LayerTimer, NodeLayer, TimedPass, add_operations, time_layer,
+    time_operation, times_layers,
+};
 pub use memory::{keep_memory, release_memory, set_memory_capacity, take_memory};
 pub use peak::RegisterPeak;
 pub use prefetch::prefetch;

@@ -5,7 +5,9 @@ mod kernels;
 mod ops;
 
 // Operations on burn's tensors.
-pub use ops::{attention, bias_gelu, layer_norm, linear, self_attention};
+pub use ops::{
+    attention, bias_gelu, layer_norm, linear, self_attention, timed_embedding, timed_linear,
+};
 
 /// The same operations by burn's own, on any device.
 pub mod plain {

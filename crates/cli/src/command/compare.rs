@@ -38,6 +38,10 @@ pub(crate) struct CompareArgs {
     /// Change one value in every arm, such as --set train.epochs=3 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Use a profile in place of the config's own keys of performance, in every arm: default,
+    /// throughput, low-memory, or a .toml file
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
     /// The metric to compare, such as accuracy [default: that of `train.criterion`, or the loss]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
@@ -91,7 +95,8 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
             !arm.trim().is_empty(),
             "an --arm is empty; give its settings, such as precision=f32"
         );
-        let planned = super::planned(registry, Some(&args.config), &settings(args, arm, 1));
+        let (config, profile) = (Some(&*args.config), args.profile.as_deref());
+        let planned = super::planned(registry, config, &settings(args, arm, 1), profile);
         Ok(planned.with_context(|| format!("--arm {arm}"))?.plan)
     };
     args.arms.iter().map(plan).collect()
@@ -173,7 +178,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
         config: Some(args.config.clone()),
         data: args.data.clone(),
         sets: [args.sets.clone(), words(&args.arms[best(&compared, metric.direction)])].concat(),
-        profile: None,
+        profile: args.profile.clone(),
     };
     crate::program::next(&format!("train{}", config.words()));
     Ok(())
@@ -215,7 +220,7 @@ const SETTINGS: &str = "compare.json";
 fn made_of(args: &CompareArgs, arm: &str, seed: u64) -> Value {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
-            "settings": settings(args, arm, seed) })
+            "settings": settings(args, arm, seed), "profile": args.profile })
 }
 
 /// Whether a folder has runs of these settings; returns an error for runs of others.
@@ -264,6 +269,7 @@ fn trained(
     for setting in settings(args, arm, seed) {
         command.arg("--set").arg(setting);
     }
+    command.args(args.profile.iter().flat_map(|profile| ["--profile", profile]));
     let output = command.stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let output = output.context("cannot start a run")?;
     if !output.status.success() {

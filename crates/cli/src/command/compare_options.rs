@@ -115,22 +115,21 @@ impl CompareOptionsArgs {
         let plan = self.config.plan(registry)?.plan;
         let (device, selection) = device_of(&plan)?;
         let data = self.config.data.as_deref();
-        let about = match display {
-            Some(display) => Some(open(&plan, data, None, display)?.about()),
+        let workload = match display {
+            Some(display) => Some(open(&plan, data, None, display)?),
             None => {
                 plan.task.find_data(data)?;
                 None
             }
         };
         let applied = applied(&device.clone().autodiff());
-        let train_samples = about.as_ref().map(|about| about.train_samples);
-        let facts = Facts::of(&selection, &device, &applied, train_samples);
+        let facts = Facts::of(&selection, &device, &applied, workload.as_deref());
         let works = Work::ALL.into_iter();
         let works = works.filter(|work| self.only.as_ref().is_none_or(|only| only == work.name()));
         let works: Result<Vec<Planned>> =
             works.map(|work| self.planned(registry, &plan, work, (&switches, &facts))).collect();
         let works = works?;
-        let about = about.unwrap_or_else(|| About::new("", ""));
+        let about = workload.map_or_else(|| About::new("", ""), |workload| workload.about());
         Ok(Opened { plan, device, selection, about, works })
     }
 

@@ -120,8 +120,7 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         }
     }
     if args.trace_steps.is_some() {
-        let times: LayerTimes = run.folder.read_json(LayerTimes::OF_EVALUATION)?;
-        layer_table::lines(&times, "batch").iter().for_each(|line| display.line(line));
+        layer_table::show(&run.folder, LayerTimes::OF_EVALUATION, "batch", &display)?;
     }
     let is_quantized = run.folder.has(Int8Network::FILE);
     let next = if run.plan.quantizer().is_ok() && !is_quantized { "quantize" } else { "report" };

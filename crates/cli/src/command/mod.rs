@@ -82,8 +82,7 @@ impl ConfigArgs {
             Some(_) => error.caused_by("--data", "data.dir"),
             None => error,
         };
-        planned_with(registry, self.config.as_deref(), &sets, self.profile.as_deref())
-            .map_err(named)
+        planned(registry, self.config.as_deref(), &sets, self.profile.as_deref()).map_err(named)
     }
 
     /// Prints the keys of the profile that a plan does not read.
@@ -108,17 +107,9 @@ impl ConfigArgs {
 /// The place that errors name for the text of a quickstart.
 const QUICKSTART: &str = "the quickstart";
 
-/// Reads a configuration, or the quickstart of the task that is set, into a plan.
+/// Reads a configuration, or the quickstart of the task that is set, into a plan, with a profile if
+/// there is one.
 pub(crate) fn planned(
-    registry: Registry,
-    config: Option<&Path>,
-    sets: &[String],
-) -> Result<Planned, ConfigError> {
-    planned_with(registry, config, sets, None)
-}
-
-/// The same with a profile.
-fn planned_with(
     registry: Registry,
     config: Option<&Path>,
     sets: &[String],

@@ -8,13 +8,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_run::{
-    ClassProbability, ComponentFiles, FilePrediction, Int8Network, Outcome, Plan, Predicted,
-    PredictedValue, Registry, RunError, RunFolder, TrainedModel,
+    ClassProbability, ComponentFiles, FilePrediction, Int8Network, LayerTimes, Outcome, Plan,
+    Predicted, PredictedValue, PredictionTrace, Registry, RunError, RunFolder, TrainedModel,
 };
 use updraft_trainer::Metric;
 
 use super::{Int8Args, OpenedRun, cannot, next_on, refused_as};
 use crate::Failed;
+use crate::layer_table;
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
@@ -38,6 +39,11 @@ pub(crate) struct PredictArgs {
     checkpoint: Option<u64>,
     #[command(flatten)]
     int8: Int8Args,
+    /// Trace the first N files or batches of windows: trace-predict.json in the run folder for Chrome
+    /// and Perfetto, and the slowest layers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
+          conflicts_with = "int8")]
+    trace_steps: Option<u64>,
     /// Print one JSON object per sample
     #[arg(long)]
     json: bool,
@@ -161,6 +167,10 @@ impl PredictArgs {
         }
     }
 
+    fn trace(&self, model: &TrainedModel, folder: &RunFolder) -> Result<Option<PredictionTrace>> {
+        Ok(self.trace_steps.map(|steps| model.trace(folder, steps)).transpose()?)
+    }
+
     /// The prediction into a file, if there is one to write.
     fn request(&self) -> Result<Option<FilePrediction>> {
         let Some(out) = &self.image.out else { return Ok(None) };
@@ -191,8 +201,11 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
     let model = args.load(registry, &run.folder)?;
+    let mut trace = args.trace(&model, &run.folder)?;
     for file in &args.files {
-        for mut predicted in model.predict(file)? {
+        let of_file = model.predict(file)?;
+        trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
+        for mut predicted in of_file {
             truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
             if args.json {
                 crate::print_json(&json!(predicted))?;
@@ -201,6 +214,7 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
             }
         }
     }
+    show_layers(trace, &run.folder, "file")?;
     next_on("report", &args.run);
     Ok(())
 }
@@ -215,9 +229,14 @@ fn run_to_file(
     // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
     let model = args.load(registry, folder)?;
+    let mut trace = args.trace(&model, folder)?;
+    let mut untraced = Ok(());
     let mut display = Display::new();
     let mut progress = |windows: WindowProgress| {
         unasked = None;
+        if let (Some(trace), Ok(())) = (&mut trace, &untraced) {
+            untraced = trace.add();
+        }
         let WindowProgress { done, total, .. } = windows;
         display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
         if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -229,6 +248,8 @@ fn run_to_file(
         }
         written => written?,
     };
+    untraced?;
+    show_layers(trace, folder, "batch")?;
     if args.json {
         return crate::print_json(&json!(written));
     }
@@ -251,6 +272,15 @@ fn run_to_file(
         crate::print(&format!("{:<22} {}", spec.name, metric_text(spec, *value)))?;
     }
     next_on("report", &args.run);
+    Ok(())
+}
+
+/// Completes a trace and prints the slowest layers.
+fn show_layers(trace: Option<PredictionTrace>, folder: &RunFolder, step: &str) -> Result<()> {
+    if let Some(mut trace) = trace {
+        trace.finish()?;
+        layer_table::show(folder, LayerTimes::OF_PREDICTION, step, &Display::new())?;
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
 use updraft_device::Selection;
@@ -26,6 +26,9 @@ use crate::ranks::{Connected, Quiet};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
 use crate::{layer_table, stop};
+
+const PROFILE_OF_RESUMED: &str = "--profile is for a new run; a resumed one continues with the \
+    settings in its plan.toml, where keys of performance may be edited";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +66,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, conflicts_with = "resume")]
     device: Option<String>,
     /// Continue a run that was stopped
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets", "profile"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
     resume: Option<PathBuf>,
     /// With --resume, continue from the checkpoint of this step; later ones are renamed
     #[arg(long, value_name = "STEP", requires = "resume")]
@@ -98,6 +101,7 @@ impl TrainArgs {
     /// The plan of the configuration, or of the resumed run.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
         if let Some(path) = &self.resume {
+            ensure!(self.config.profile.is_none(), PROFILE_OF_RESUMED);
             return Ok(RunFolder::open(path)?.plan(registry)?);
         }
         let mut config = self.config.clone();
@@ -292,8 +296,7 @@ fn train_on_ranks(
     let trained = trained?;
     conclude(display, &trained);
     if args.trace_steps.is_some() {
-        let times: LayerTimes = trained.folder.read_json(LayerTimes::OF_TRAINING)?;
-        layer_table::lines(&times, "step").iter().for_each(|line| display.line(line));
+        layer_table::show(&trained.folder, LayerTimes::OF_TRAINING, "step", display)?;
     }
     Ok(trained)
 }

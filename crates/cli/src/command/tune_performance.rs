@@ -131,9 +131,10 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
     let plan = args.config.plan(registry)?.plan;
     let (device, selection) = device_of(&plan)?;
     let mut display = Display::new();
-    let about = open(&plan, args.config.data.as_deref(), None, &mut display)?.about();
+    let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
+    let about = workload.about();
     let applied = applied(&device.clone().autodiff());
-    let facts = Facts::of(&selection, &device, &applied, Some(about.train_samples));
+    let facts = Facts::of(&selection, &device, &applied, Some(&*workload));
     let folder = Folder::create()?;
     let series = Series {
         folder: &folder,

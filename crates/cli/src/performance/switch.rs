@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use toml::{Table, Value};
 use updraft_device::{Applied, Backend, Selection};
 use updraft_precision::Policy;
-use updraft_run::{Plan, RecomputePlan, WorkersPlan, runs_kernels};
+use updraft_run::{AnyWorkload, Plan, RecomputePlan, WorkersPlan, runs_kernels};
 
 use super::order::{Setting, Work};
 
@@ -32,6 +32,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) applied: &'a Applied,
     /// Whether our kernels compute layers there.
     pub(crate) runs_kernels: bool,
+    /// Whether a layer of the network multiplies bf16 under `bf16-products`; `None` for data that was
+    /// not opened.
+    pub(crate) multiplies_bf16: Option<bool>,
     /// `None` for data that was not opened.
     pub(crate) train_samples: Option<usize>,
     /// The number of processors, or that of `RAYON_NUM_THREADS`.
@@ -53,10 +56,17 @@ impl<'a> Facts<'a> {
         selection: &'a Selection,
         device: &'a Device,
         applied: &'a Applied,
-        train_samples: Option<usize>,
+        workload: Option<&dyn AnyWorkload>,
     ) -> Self {
-        let runs_kernels = runs_kernels(device);
-        Self { selection, device, applied, runs_kernels, train_samples, threads: applied.threads }
+        Self {
+            selection,
+            device,
+            applied,
+            runs_kernels: runs_kernels(device),
+            multiplies_bf16: workload.map(|workload| workload.multiplies_bf16(device)),
+            train_samples: workload.map(|workload| workload.about().train_samples),
+            threads: applied.threads,
+        }
     }
 }
 
@@ -134,7 +144,12 @@ impl Switch {
             }
             Self::Precision => {
                 let own = plan.precision;
+                let has_no_products = facts.multiplies_bf16 == Some(false);
                 let on = match (own, Policy::of_device(facts.device).0) {
+                    (Policy::BF16_PRODUCTS, _) if has_no_products => {
+                        return Err("no layer of the network multiplies bf16".to_owned());
+                    }
+                    (Policy::F32, Policy::BF16_PRODUCTS) if has_no_products => Policy::BF16_MIXED,
                     (Policy::F32, Policy::F32) => Policy::BF16_MIXED,
                     (Policy::F32, of_device) => of_device,
                     _ => own,

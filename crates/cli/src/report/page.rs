@@ -275,23 +275,25 @@ fn breakdown(epochs: &[&Value]) -> String {
 
 /// The slowest layers of the traced steps.
 fn slowest_layers(times: &LayerTimes) -> String {
-    if times.layers.is_empty() {
-        return String::new();
-    }
     let peak = times.peak_gflop_per_s.map_or_else(String::new, |peak| {
         format!(" The device multiplies matrices at {peak:.0} GFLOP/s.")
     });
+    let steps = counted(times.steps, "traced step");
+    if times.layers.is_empty() {
+        let reason = escape(layer_table::NONE);
+        return format!("<h2>Slowest layers</h2>\n<p>Of {steps}, {reason}.</p>\n");
+    }
     let mut table = format!(
-        "<h2>Slowest layers</h2>\n<p>Forward passes of the convolutions in {}, computed by Updraft's \
-         kernels.{peak}</p>\n<div class=\"scroll\"><table>\n<tr><th></th>\
-         <th class=\"number\">ms a step</th><th class=\"number\">of the forward pass</th>\
-         <th class=\"number\">GFLOP/s</th><th class=\"number\">of the peak</th></tr>\n",
-        counted(times.steps, "traced step")
+        "<h2>Slowest layers</h2>\n<p>Milliseconds a step in {steps}, and the share of the forward and \
+         the backward pass.{peak}</p>\n<div class=\"scroll\"><table>\n<tr><th></th>"
     );
-    for layer in times.layers.iter().take(layer_table::MOST) {
-        let cells = layer_table::cells(times, layer);
+    for heading in layer_table::HEADINGS {
+        let _ = write!(table, "<th class=\"number\">{heading}</th>");
+    }
+    table.push_str("</tr>\n");
+    for (name, cells) in layer_table::rows(times) {
         let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
-        let _ = writeln!(table, "<tr><td>{}</td>{cells}</tr>", escape(&layer.layer));
+        let _ = writeln!(table, "<tr><td>{}</td>{cells}</tr>", escape(&name));
     }
     table.push_str("</table></div>\n");
     table

@@ -10,6 +10,7 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     fs::write(dir.path().join("c.toml"), "name = \"c\"\n").expect("written");
     let mut arguments = vec!["compare", "c.toml", "--seeds", "2"];
     arguments.extend(&TINY[1..]);
+    arguments.extend(["--profile", "throughput"]);
     arguments.extend(["--arm", "train.workers=0", "--arm", "train.workers=1"]);
     arguments.extend(["--arm", "train.epochs=15 data.cue=color"]);
     let said = succeed(dir.path(), &arguments);
@@ -31,6 +32,12 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     let runs = || fs::read_dir(dir.path().join("runs/compare/arm-1-seed-2")).expect("runs").count();
     // One run, and what it is made of.
     assert_eq!(runs(), 2);
+    let of_arm = fs::read_dir(dir.path().join("runs/compare/arm-1-seed-2")).expect("runs");
+    let mut plans =
+        of_arm.flatten().filter_map(|it| fs::read_to_string(it.path().join("plan.toml")).ok());
+    let plan = plans.next().expect("a plan");
+    assert!(plan.contains("transfer = \"ahead\""), "of the profile: {plan}");
+    assert!(said.stderr.contains("--profile throughput"), "{}", said.stderr);
     let again = succeed(dir.path(), &arguments);
     assert_eq!((again.stdout, runs()), (said.stdout, 2));
     // Other settings are never taken for these.

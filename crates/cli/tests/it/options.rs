@@ -65,9 +65,10 @@ fn no_switch_stays_on_and_what_changes_nothing_has_no_error_for_any_task() {
             };
             assert_eq!(found(baseline), expected, "{baseline}");
             assert_eq!(found(&of("kernels")["in_use"]), (true, "f32".to_owned()));
+            // Of these models those of one task have layers that multiply bf16.
             let on = match Policy::of_device(&Device::flex()).0 {
-                Policy::F32 => Policy::BF16_MIXED,
-                of_device => of_device,
+                Policy::BF16_PRODUCTS if small.task == "masked-images" => Policy::BF16_PRODUCTS,
+                _ => Policy::BF16_MIXED,
             };
             let narrow = (false, on.to_string());
             assert_eq!(found(&of("precision")["in_use"]), narrow, "kernels stayed on");
@@ -79,7 +80,7 @@ fn no_switch_stays_on_and_what_changes_nothing_has_no_error_for_any_task() {
             assert_eq!(error(of("workers")), 0.0, "{}: {work}", small.config);
             let kernels = error(of("kernels"));
             assert!(kernels < 1e-4, "{}: {work}: {kernels}", small.config);
-            // Only kernels multiply bf16, and of these models those of one have such layers.
+            // Only kernels multiply bf16.
             let narrow = error(of("precision"));
             let has_tensors = on == Policy::BF16_MIXED;
             assert_eq!(narrow > 1e-5, has_tensors, "{}: {work}: {narrow}", small.config);
@@ -94,6 +95,21 @@ fn no_switch_stays_on_and_what_changes_nothing_has_no_error_for_any_task() {
         assert_eq!(parity["ssim"].is_number(), small.task == "image-to-image", "{parity}");
         assert_eq!(error(row(&value, "training", "recompute")), 0.0, "{}", small.config);
     }
+}
+
+#[test]
+fn products_of_bf16_have_no_row_where_no_layer_has_them() {
+    if Policy::BF16_PRODUCTS.check_device(&Device::flex()).is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let more = ["--options", "precision,workers", "--only", "inference", "--repeats", "1"];
+    let set = ["--set", "precision=\"bf16-products\""];
+    let (said, value) = compare(dir.path(), 1, &[&more[..], &set].concat());
+    let words = "precision             no effect: no layer of the network multiplies bf16";
+    assert!(said.stdout.contains(words), "{}", said.stdout);
+    let rows = value["comparisons"][0]["rows"].as_array().expect("a list");
+    assert!(rows.iter().all(|row| row["name"] != "precision"), "{value}");
 }
 
 #[test]

@@ -55,5 +55,5 @@ fn keys_of_a_profile_that_change_nothing_are_reported() {
     assert!(plan.expect("a plan").contains("transfer = \"ahead\""));
     let resumed = run(dir.path(), &["train", "--resume", "x", "--profile", "default"]);
     assert_eq!(resumed.code, 2);
-    assert!(resumed.stderr.contains("cannot be used with"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("--profile is for a new run"), "{}", resumed.stderr);
 }

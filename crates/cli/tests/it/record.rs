@@ -134,12 +134,33 @@ fn a_trace_has_every_layer_inside_of_its_step_and_changes_no_result() {
     let table = times["layers"].as_array().expect("a list");
     assert!(table.len() > 5 && times["steps"] == 8, "{times}");
     let names: Vec<_> = table.iter().filter_map(|layer| layer["layer"].as_str()).collect();
-    assert!(names.iter().all(|name| name.contains('.')), "{names:?}");
-    let sum: f64 = table.iter().filter_map(|layer| layer["forward_us"].as_f64()).sum();
-    assert!(sum > 0.0 && sum <= times["forward_us"].as_f64().expect("a number"), "{times}");
+    assert!(names.iter().any(|name| name.contains('.')), "{names:?}");
+    for pass in ["forward_us", "backward_us"] {
+        let sum: f64 = table.iter().filter_map(|layer| layer[pass].as_f64()).sum();
+        assert!(sum > 0.0 && sum <= times[pass].as_f64().expect("a number"), "{pass} of {times}");
+    }
+    let of = |kind: &str| table.iter().filter(|layer| layer["kind"] == kind).collect::<Vec<_>>();
+    for kind in ["convolution", "batch normalization", "linear"] {
+        let layers = of(kind);
+        assert!(!layers.is_empty(), "{kind} in {times}");
+        for layer in layers {
+            assert!(layer["backward_us"].as_f64() > Some(0.0), "{layer}");
+            assert_eq!(layer["operations"].as_u64() > Some(0), kind != "batch normalization");
+        }
+    }
     let slowest = table[0]["layer"].as_str().expect("a name");
     let line = said.stderr.lines().find(|line| line.starts_with(slowest)).expect("a row");
-    assert!(line.contains(" % "), "{line}");
+    // The page has the numbers of the terminal.
+    let out = path.to_str().expect("text");
+    succeed(dir.path(), &["report", out]);
+    let page = fs::read_to_string(path.join("report.html")).expect("a page");
+    let (_, row) = page.split_once(&format!("<tr><td>{slowest}</td>")).expect("a row");
+    let (row, _) = row.split_once("</tr>").expect("its end");
+    let cells: Vec<_> = row.split("<td class=\"number\">").skip(1).collect();
+    let cells =
+        cells.iter().map(|cell| cell.trim_end_matches("</td>")).collect::<Vec<_>>().join(" ");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words(line), words(&format!("{slowest} {cells}")));
 }
 
 #[test]
@@ -158,16 +179,48 @@ fn an_evaluation_of_every_task_is_traced_with_the_same_metrics() {
         assert_eq!(batches.iter().filter(|(name, ..)| name.starts_with("batch ")).count(), 1);
         assert!(batches.iter().any(|(name, ..)| name == "forward"), "{batches:?}");
         assert!(path.join("layers-eval.json").is_file());
-        let has_layers = !slices(&events, 2).is_empty();
-        let has_convolutions = !["tables", "masked-images"].contains(&small.task);
-        assert_eq!(has_layers, has_convolutions, "{}", small.config);
+        assert!(!slices(&events, 2).is_empty(), "{} has layers", small.config);
     }
-    for arguments in [&["train", "--trace-steps", "0"][..], &["eval", "gone", "--trace-steps", "0"]]
-    {
+    for arguments in [
+        &["predict", "gone", "a.png", "--trace-steps", "0"][..],
+        &["train", "--trace-steps", "0"],
+        &["eval", "gone", "--trace-steps", "0"],
+    ] {
         let said = run(dir.path(), arguments);
         assert_eq!(said.code, 2);
         assert!(said.stderr.contains("0 is not in 1.."), "{}", said.stderr);
     }
+}
+
+#[test]
+fn predictions_are_traced_file_by_file_and_batch_by_batch_with_the_same_result() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&[])).run_folder();
+    let name = folder.to_str().expect("text");
+    for level in [90, 190] {
+        let image = image::RgbImage::from_pixel(16, 16, image::Rgb([level, 80, 70]));
+        image.save(dir.path().join(format!("{level}.png"))).expect("saved");
+    }
+    let predict = ["predict", name, "90.png", "190.png", "90.png", "--json"];
+    let expected = succeed(dir.path(), &predict).stdout;
+    let said = succeed(dir.path(), &[&predict[..], &["--trace-steps", "2"]].concat());
+    assert_eq!(said.stdout, expected);
+    assert!(said.stderr.contains("slowest layers: 2 files, forward "), "{}", said.stderr);
+    let path = dir.path().join(&folder);
+    let events = events(&path.join("trace-predict.json"));
+    let steps = slices(&events, 1);
+    let names: Vec<_> = steps.iter().map(|(name, ..)| name.as_str()).collect();
+    let of_one = |at| [format!("prediction {at}"), "data wait".to_owned(), "forward".to_owned()];
+    assert_eq!(names, [of_one(0), of_one(1)].concat());
+    let layers = slices(&events, 2);
+    assert!(layers.iter().any(|(name, ..)| name.contains('.')), "{layers:?}");
+    let forward = steps.iter().filter(|(name, ..)| name == "forward").collect::<Vec<_>>();
+    for (name, begin, end) in &layers {
+        // Each number is rounded down.
+        let is_inside = |it: &&&(String, u64, u64)| it.1 <= begin + 2 && *end <= it.2 + 2;
+        assert!(forward.iter().any(|it| is_inside(&it)), "{name} at {begin} of {forward:?}");
+    }
+    assert!(!path.join("trace-eval.json").exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use burn::module::{Flag, Module, Param, RunningState};
 use burn::nn::{self, BatchNormConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
+use updraft_simd::time_layer;
 
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, Normalizing, normalize, wide};
@@ -150,7 +151,8 @@ impl BatchNorm {
             epsilon: self.epsilon,
             activation,
         };
-        let (output, statistics) = normalize(x.cast(compute), by, path);
+        let run = || normalize(x.cast(compute), by, path);
+        let (output, statistics) = time_layer(self.gamma.id.val(), "batch normalization", run);
         if let Some([mean, variance]) = statistics {
             self.follow(&self.running_mean, mean);
             self.follow(&self.running_var, variance);

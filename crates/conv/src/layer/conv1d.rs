@@ -60,7 +60,7 @@ impl Conv1d {
         let by = Convolving { options, activation: Activation::Identity, path: self.forced };
         let weight = self.weight.val().reshape([outputs, inputs, 1, kernel]);
         let x = x.reshape([batch, channels, 1, length]);
-        let y = of_layer(self.weight.id, || convolve(x, weight, bias, by));
+        let y = of_layer(self.weight.id, "convolution", || convolve(x, weight, bias, by));
         let [_, _, _, length] = y.dims();
         y.reshape([batch, outputs, length])
     }

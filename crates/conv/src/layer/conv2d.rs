@@ -89,6 +89,6 @@ impl Conv2d {
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
         let bias = self.bias.as_ref().map(Param::val);
         let by = Convolving { options, activation, path: self.forced };
-        of_layer(self.weight.id, || convolve(x, weight, bias, by))
+        of_layer(self.weight.id, "convolution", || convolve(x, weight, bias, by))
     }
 }

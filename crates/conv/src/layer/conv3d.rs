@@ -74,6 +74,8 @@ impl Conv3d {
         let padding = padding::on_all_axes(&self.padding, input, kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        of_layer(self.weight.id, || convolve_3d(x, weight, bias, options, activation, self.forced))
+        of_layer(self.weight.id, "convolution", || {
+            convolve_3d(x, weight, bias, options, activation, self.forced)
+        })
     }
 }

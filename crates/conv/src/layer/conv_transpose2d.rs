@@ -52,6 +52,8 @@ impl ConvTranspose2d {
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let path = TransposedPath { forced: self.forced, recomputed: false };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        of_layer(self.weight.id, || transpose_convolve_2d(x, weight, bias, options, path))
+        of_layer(self.weight.id, "transposed convolution", || {
+            transpose_convolve_2d(x, weight, bias, options, path)
+        })
     }
 }

@@ -66,6 +66,8 @@ impl ConvTranspose3d {
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         let path = TransposedPath { forced: self.forced, recomputed };
-        of_layer(self.weight.id, || transpose_convolve_3d(x, weight, bias, options, path))
+        of_layer(self.weight.id, "transposed convolution", || {
+            transpose_convolve_3d(x, weight, bias, options, path)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use burn::module::{Module, Param};
 use burn::nn::{self, GroupNormConfig};
 use burn::tensor::{Tensor, assert_shape};
+use updraft_simd::{time_layer, time_operation};
 
 use super::in_place::in_place_of;
 use crate::kernels::Activation;
@@ -80,7 +81,12 @@ impl Normalizing {
     ) -> Tensor<D> {
         let Self { groups, epsilon, activation } = self;
         let parameters = given(&x, x.dims()[1], [gamma, beta]);
-        group_norm_by(x, parameters, groups, epsilon, activation, forced)
+        let run = || group_norm_by(x, parameters, groups, epsilon, activation, forced);
+        // Instance normalization is the one of as many groups as channels.
+        match gamma {
+            Some(gamma) => time_layer(gamma.id.val(), "group normalization", run),
+            None => time_operation("group normalization", run),
+        }
     }
 
     /// The settings with γ and β for a tensor of these channels on the device of `x`.

@@ -105,6 +105,10 @@ fn is_vector(vector: &Tensor<1>, length: usize) -> bool {
     vector.dtype() == DType::F32 && vector.dims() == [length]
 }
 
+/// What a layer computes that its normalization is part of.
+#[cfg(feature = "flex")]
+const NORMALIZED: &str = "convolution with normalization";
+
 macro_rules! norm_convolution {
     ($conv:ident, $rank:literal, $axes:literal, $pads:ident, $of:ident) => {
         impl $conv {
@@ -125,7 +129,7 @@ macro_rules! norm_convolution {
                     && let Some(conv) = self.recorded(&x, x.dims())
                 {
                     let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-                    return of_layer(self.weight.id, || {
+                    return of_layer(self.weight.id, NORMALIZED, || {
                         convolve_normalized(x, norm, weight, bias, conv)
                     });
                 }
@@ -152,7 +156,9 @@ macro_rules! norm_convolution {
                     && let Some(conv) = self.recorded(&x, x.dims())
                 {
                     let weight = self.weight.val();
-                    return of_layer(self.weight.id, || normalize_convolved(x, weight, norm, conv));
+                    return of_layer(self.weight.id, NORMALIZED, || {
+                        normalize_convolved(x, weight, norm, conv)
+                    });
                 }
                 norm.forward_activated(self.forward(x), activation)
             }
@@ -177,7 +183,9 @@ macro_rules! norm_convolution {
                         && let Some(conv) = self.recorded(&a, dims)
                     {
                         let weight = self.weight.val();
-                        return of_layer(self.weight.id, || convolve_joined([a, b], weight, conv));
+                        return of_layer(self.weight.id, "convolution", || {
+                            convolve_joined([a, b], weight, conv)
+                        });
                     }
                 }
                 self.forward(join_channels(a, b))
@@ -202,8 +210,7 @@ macro_rules! norm_convolution {
                 let padding = pads.map(|(before, _)| before);
                 let shape = ConvShape::<$axes>::new(batch, [inputs, outputs], input, kernel);
                 let shape = ConvShape { stride, padding, dilation, ..shape };
-                // Counted as the layer's.
-                Some(of_layer(self.weight.id, || AnyConv::$of(shape, isa)))
+                Some(AnyConv::$of(shape, isa))
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Activations by themselves.
 
 use burn::tensor::Tensor;
+use updraft_simd::time_operation;
 
 use super::path::LayerPath;
 use super::plain;
@@ -11,7 +12,7 @@ use crate::kernels::Activation;
 /// On flex it runs our kernels on several threads, in f32: bf16 and f16 are computed in f32 and
 /// rounded once. f64, and every other backend, use burn's own operations, with the same result.
 pub fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
-    activate_by(x, activation, None)
+    time_operation("activation", || activate_by(x, activation, None))
 }
 
 pub(super) fn activate_by<const D: usize>(

@@ -12,6 +12,7 @@ use burn::backend::{Autodiff, Backend};
 
 use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::fake_quantize::gradient::quantized;
+use super::in_layer::InLayer;
 use super::join::gradient::joined;
 use super::weighted_sum::gradient::summed;
 use crate::kernels::{Activation, Isa};
@@ -38,7 +39,7 @@ where
     E: Clone,
 {
     let nodes = tensors.each_ref().map(|tensor| tensor.node());
-    let prepared = operation.prepare::<C>(nodes).compute_bound().stateful();
+    let prepared = InLayer::new(operation).prepare::<C>(nodes).compute_bound().stateful();
     finish::<B, C, _, _, _, N>(prepared, tensors, state, compute)
 }
 
@@ -275,7 +276,7 @@ fn rectified<B: ConvGradients, C: CheckpointStrategy>(
     activation: Activation,
     isa: Isa,
 ) -> FloatTensor<Autodiff<B, C>> {
-    match Rectified.prepare::<C>([x.node()]).compute_bound().stateful() {
+    match InLayer::new(Rectified).prepare::<C>([x.node()]).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let y = B::activation(x.into_primitive(), activation, isa);
             prep.finish((y.clone(), activation, isa), y)

@@ -19,6 +19,8 @@ mod autodiff;
 mod extension;
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod in_layer;
 #[cfg(feature = "flex")]
 mod listed;
 #[cfg(feature = "flex")]
@@ -32,7 +34,7 @@ pub use join::join_channels;
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub(crate) use observe::of_layer;
-pub use observe::{ConvolutionTimer, ObservedConvolution, TimedConvolution, observe_convolutions};
+pub use observe::{ObservedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
 pub use synchronized::{Gather, synchronize_batch_norms};

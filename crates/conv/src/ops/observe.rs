@@ -1,13 +1,11 @@
-//! Recording the convolutions of a forward pass, and their times.
+//! Recording the convolutions of a forward pass.
 
 use std::cell::RefCell;
-use std::marker::PhantomData;
-use std::time::{Duration, Instant};
 
 use burn::module::ParamId;
-
+use updraft_simd::time_layer;
 #[cfg(feature = "flex")]
-use updraft_simd::Products;
+use updraft_simd::{Products, add_operations, times_layers};
 
 #[cfg(feature = "flex")]
 use crate::kernels::ConvShape;
@@ -73,59 +71,11 @@ impl ObservedConvolution {
     }
 }
 
+#[derive(Default)]
 struct Observing {
-    /// The weights of the layer that runs, and when it began.
-    layer: Option<(ParamId, Instant)>,
-    seen: Vec<TimedConvolution>,
-}
-
-impl Observing {
-    const NEW: Self = Self { layer: None, seen: Vec::new() };
-}
-
-/// A convolution with the time of its forward pass.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct TimedConvolution {
-    /// The convolution.
-    pub convolution: ObservedConvolution,
-    /// When the layer began.
-    pub started: Instant,
-    /// The time of the layer, with bias, activation and a normalization that the kernel computes.
-    pub took: Duration,
-}
-
-/// Records the convolutions that the kernels compute for the layers of this crate on this thread,
-/// with the times of their forward passes, until it is dropped.
-///
-/// The kernels run on CPUs only, where a forward pass is done when it returns. Backward passes are
-/// not recorded.
-#[derive(Debug)]
-pub struct ConvolutionTimer {
-    /// What was recorded belongs to the thread.
-    _thread: PhantomData<*const ()>,
-}
-
-impl ConvolutionTimer {
-    /// Starts to record. What an observation in progress on this thread recorded is lost.
-    #[must_use]
-    pub fn start() -> Self {
-        OBSERVED.set(Some(Observing::NEW));
-        Self { _thread: PhantomData }
-    }
-
-    /// What was recorded since the last call, in order.
-    pub fn take(&mut self) -> Vec<TimedConvolution> {
-        OBSERVED.with_borrow_mut(|observed| {
-            observed.as_mut().map(|it| std::mem::take(&mut it.seen)).unwrap_or_default()
-        })
-    }
-}
-
-impl Drop for ConvolutionTimer {
-    fn drop(&mut self) {
-        OBSERVED.set(None);
-    }
+    /// The weights of the layer that runs.
+    layer: Option<ParamId>,
+    seen: Vec<ObservedConvolution>,
 }
 
 thread_local! {
@@ -135,33 +85,26 @@ thread_local! {
 /// Runs a closure and returns the convolutions, transposed ones too, that the kernels computed for
 /// the layers of this crate on this thread, in order; those that burn computes are omitted.
 pub fn observe_convolutions<T>(run: impl FnOnce() -> T) -> (T, Vec<ObservedConvolution>) {
-    let outer = OBSERVED.replace(Some(Observing::NEW));
+    let outer = OBSERVED.replace(Some(Observing::default()));
     let result = run();
     let observed = OBSERVED.replace(outer).map(|observed| observed.seen).unwrap_or_default();
-    (result, observed.into_iter().map(|timed| timed.convolution).collect())
+    (result, observed)
 }
 
-/// Runs the convolution of the layer with these weights, or a part of it: the times are added.
-pub(crate) fn of_layer<T>(weight: ParamId, run: impl FnOnce() -> T) -> T {
-    let begin = |observed: &mut Option<Observing>| {
-        let observed = observed.as_mut()?;
-        let started = Instant::now();
-        observed.layer = Some((weight, started));
-        Some(started)
-    };
-    let started = OBSERVED.with_borrow_mut(begin);
-    let result = run();
-    let Some(started) = started else { return result };
+/// Runs the convolution of the layer with these weights.
+pub(crate) fn of_layer<T>(weight: ParamId, kind: &'static str, run: impl FnOnce() -> T) -> T {
+    set_layer(Some(weight));
+    let result = time_layer(weight.val(), kind, run);
+    set_layer(None);
+    result
+}
+
+fn set_layer(layer: Option<ParamId>) {
     OBSERVED.with_borrow_mut(|observed| {
-        let Some(observed) = observed else { return };
-        observed.layer = None;
-        if let Some(last) = observed.seen.last_mut()
-            && last.convolution.weight == weight
-        {
-            last.took += started.elapsed();
+        if let Some(observed) = observed {
+            observed.layer = layer;
         }
     });
-    result
 }
 
 /// Records a convolution of a layer that the kernels compute.
@@ -188,31 +131,37 @@ fn record<const D: usize>(
     of: fn(ConvGeometry<D>) -> Geometry,
     transposed_axes: Option<usize>,
 ) {
+    let layer = OBSERVED.with_borrow(|observed| observed.as_ref().and_then(|it| it.layer));
+    if layer.is_none() && !times_layers() {
+        return;
+    }
+    let Ok(geometry) = ConvGeometry::try_new(shape) else { return };
+    add_operations(geometry.operations() as u64);
+    let Some(weight) = layer else { return };
+    let geometry = geometry.with_products(Products::current());
+    let ConvShape { batch, channels, groups, input, kernel, stride, dilation, .. } = shape;
+    let (channels, input) = match transposed_axes {
+        Some(_) => ([channels[1], channels[0]], geometry.output()),
+        None => (channels, input),
+    };
+    let first = D - transposed_axes.unwrap_or(D);
+    let [input, kernel, stride, dilation] =
+        [input, kernel, stride, dilation].map(|sides| sides[first..].to_vec());
+    let convolution = ObservedConvolution {
+        weight,
+        is_transposed: transposed_axes.is_some(),
+        batch,
+        channels,
+        groups,
+        input,
+        kernel,
+        stride,
+        dilation,
+        geometry: of(geometry),
+    };
     OBSERVED.with_borrow_mut(|observed| {
-        let Some(observed) = observed else { return };
-        let Some((weight, started)) = observed.layer else { return };
-        let Ok(geometry) = ConvGeometry::try_new(shape) else { return };
-        let geometry = geometry.with_products(Products::current());
-        let ConvShape { batch, channels, groups, input, kernel, stride, dilation, .. } = shape;
-        let (channels, input) = match transposed_axes {
-            Some(_) => ([channels[1], channels[0]], geometry.output()),
-            None => (channels, input),
-        };
-        let first = D - transposed_axes.unwrap_or(D);
-        let [input, kernel, stride, dilation] =
-            [input, kernel, stride, dilation].map(|sides| sides[first..].to_vec());
-        let convolution = ObservedConvolution {
-            weight,
-            is_transposed: transposed_axes.is_some(),
-            batch,
-            channels,
-            groups,
-            input,
-            kernel,
-            stride,
-            dilation,
-            geometry: of(geometry),
-        };
-        observed.seen.push(TimedConvolution { convolution, started, took: Duration::ZERO });
+        if let Some(observed) = observed {
+            observed.seen.push(convolution);
+        }
     });
 }

@@ -2,6 +2,7 @@
 
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Tensor, module};
+use updraft_simd::time_operation;
 
 use super::path::LayerPath;
 use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling};
@@ -76,6 +77,16 @@ pub(crate) fn adaptive_average_pool(
 
 /// By our kernels if they support it, else by burn's own operation.
 fn pool(
+    x: Tensor<4>,
+    pooling: Pooling,
+    geometry: Option<PoolGeometry>,
+    forced: Option<LayerPath>,
+    plain: impl FnOnce(Tensor<4>) -> Tensor<4>,
+) -> Tensor<4> {
+    time_operation(pooling.name(), || pool_by(x, pooling, geometry, forced, plain))
+}
+
+fn pool_by(
     x: Tensor<4>,
     pooling: Pooling,
     geometry: Option<PoolGeometry>,

@@ -17,4 +17,6 @@ mod slices;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod synchronized;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod timed;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod volumes;

@@ -7,8 +7,7 @@ use burn::nn::conv::{
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_conv::slices::{Algorithm, ConvGeometry, ConvShape, Isa, Pass, strategy};
 use updraft_conv::{
-    Conv1d, Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d, ConvolutionTimer, LayerPath,
-    observe_convolutions,
+    Conv1d, Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d, LayerPath, observe_convolutions,
 };
 
 fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
@@ -94,32 +93,4 @@ fn volumes_and_transposed_convolutions_are_observed_with_the_passes_of_the_layer
     // The stride is one of the convolution whose gradient the forward pass is.
     let passes = Pass::ALL.map(|pass| observed[1].strategy(Isa::Portable, pass).algorithm);
     assert_eq!(passes, [Algorithm::DirectByChannel; 3]);
-}
-
-#[test]
-fn a_timer_has_the_time_and_the_operations_of_each_convolution() {
-    let _alone = updraft_testing::alone();
-    let device = Device::flex();
-    let conv =
-        |inputs, outputs| Conv2d::new(&Conv2dConfig::new([inputs, outputs], [3, 3]), &device);
-    let (small, large) = (conv(2, 2), conv(32, 32));
-    let run = || {
-        let _ = small.forward(random([1, 2, 10, 10], &device));
-        let _ = large.forward(random([4, 32, 34, 34], &device));
-    };
-    // Threads, work space and caches.
-    run();
-    let started = std::time::Instant::now();
-    let mut timer = ConvolutionTimer::start();
-    run();
-    let elapsed = started.elapsed();
-    let [first, second] = &timer.take()[..] else { panic!("two convolutions") };
-    assert_eq!(first.convolution.operations(), 2 * 8 * 8 * 2 * 2 * 9);
-    assert_eq!(second.convolution.operations(), 2 * 4 * 32 * 32 * 32 * 32 * 9);
-    assert!(first.took > std::time::Duration::ZERO && second.took > first.took, "{first:?}");
-    assert!(first.started < second.started && first.took + second.took <= elapsed);
-    assert_eq!(timer.take(), []);
-    drop(timer);
-    run();
-    assert_eq!(ConvolutionTimer::start().take(), []);
 }

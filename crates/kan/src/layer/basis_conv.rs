@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
+use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
 use super::basis_linear::functions;
@@ -156,7 +157,9 @@ macro_rules! convolution {
                     basis: self.basis,
                     activation: self.activation,
                 };
-                branch.convolve(x, &self.geometry)
+                time_layer(self.coefficients.id.val(), "KAN convolution", || {
+                    branch.convolve(x, &self.geometry)
+                })
             }
 
             /// The functions of each tap.

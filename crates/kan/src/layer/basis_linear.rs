@@ -4,6 +4,7 @@ use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor, TensorData};
+use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
 use crate::basis::Basis;
@@ -165,6 +166,10 @@ impl BasisLinear {
     }
 
     fn rows(&self, x: Tensor<2>) -> Tensor<2> {
+        time_layer(self.coefficients.id.val(), "KAN layer", || self.sums(x))
+    }
+
+    fn sums(&self, x: Tensor<2>) -> Tensor<2> {
         let dtype = x.dtype();
         let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
         let [inputs, count, outputs] = self.coefficients.dims();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use updraft_simd::time_layer;
 
 use crate::kernels::{ConvError, ConvGeometry, LayerMemory, Weights};
 use crate::ops::{LayerPath, Parameters, PlainReason, conv};
@@ -59,7 +60,9 @@ macro_rules! convolution {
                     scaler: self.scaler.as_ref().map(Param::val),
                     bias: self.bias.as_ref().map(Param::val),
                 };
-                conv(x, parameters, &self.geometry, self.forced)
+                time_layer(self.spline.id.val(), "KAN convolution", || {
+                    conv(x, parameters, &self.geometry, self.forced)
+                })
             }
 
             /// Which implementation computes the convolution in f32 on its parameters' device.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Shape, Tensor};
+use updraft_simd::time_layer;
 
 use super::packed::PackedKanLinear;
 use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
@@ -53,7 +54,9 @@ impl KanLinear {
             scaler: self.scaler.as_ref().map(Param::val),
             bias: self.bias.as_ref().map(Param::val),
         };
-        by_rows(x, &self.geometry, |x| layer(x, parameters, &self.geometry, self.forced))
+        time_layer(self.spline.id.val(), "KAN layer", || {
+            by_rows(x, &self.geometry, |x| layer(x, parameters, &self.geometry, self.forced))
+        })
     }
 
     /// The layer for inference, with packed weights.

@@ -10,6 +10,7 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
+use updraft_simd::NodeLayer;
 
 #[cfg(feature = "flex")]
 use super::extension::PackedBackend;
@@ -37,7 +38,7 @@ impl Parts {
 
 /// A layer of an input, coefficients, and as many other parameters as it has.
 #[derive(Debug)]
-struct Layer;
+struct Layer(NodeLayer);
 
 impl<B: KanGradients, const N: usize> Backward<B, N> for Layer {
     type State = ([NodeId; N], Parts, Spec);
@@ -50,12 +51,14 @@ impl<B: KanGradients, const N: usize> Backward<B, N> for Layer {
     ) {
         let dy = gradients.consume::<B>(&ops.node);
         let (states, parts, spec) = ops.state;
-        let tensors: [FloatTensor<B>; N] =
-            states.map(|state| checkpointer.retrieve_node_output(state));
-        let ([x, spline], [base, scaler, bias]) = parts.split(tensors);
         let [of_x, parameters @ ..] = &ops.parents[..] else { return };
         let wanted =
             Wanted { x: of_x.is_some(), parameters: parameters.iter().any(Option::is_some) };
+        let passes = u64::from(wanted.x) + u64::from(wanted.parameters);
+        let _pass = self.0.time_backward(passes);
+        let tensors: [FloatTensor<B>; N] =
+            states.map(|state| checkpointer.retrieve_node_output(state));
+        let ([x, spline], [base, scaler, bias]) = parts.split(tensors);
         let [base, scaler] = [base, scaler].map(Operand::from);
         let has_bias = bias.is_some();
         let of = B::kan_layer_gradients(x, spline, base, scaler, has_bias, dy, spec, wanted);
@@ -79,7 +82,8 @@ fn on_graph<B: KanGradients, C: CheckpointStrategy, const N: usize>(
     spec: Spec,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes = std::array::from_fn(|index| tensors[index].node());
-    match Backward::<B, N>::prepare::<C>(Layer, nodes).compute_bound().stateful() {
+    let layer = Layer(NodeLayer::current());
+    match Backward::<B, N>::prepare::<C>(layer, nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let states = std::array::from_fn(|index| prep.checkpoint(&tensors[index]));
             let y = compute::<B, C>(tensors, parts, spec.clone());

@@ -58,6 +58,22 @@ impl Geometry {
     }
 }
 
+impl Geometry {
+    /// Floating-point operations of the products of a forward pass for the shape of an input: those
+    /// of the functions of a spline that are not zero, and of the base branch.
+    pub(super) fn operations(&self, input: &[usize], has_base: bool) -> u64 {
+        let (grid, edges, positions) = match self {
+            Self::Linear(of) => (of.grid(), of.in_features() * of.out_features(), input[0]),
+            Self::Conv(of) => {
+                let sides = of.output_shape(&input[2..]).expect("the operation has checked it");
+                (of.grid(), of.edges(), input[0] * sides.iter().product::<usize>())
+            }
+        };
+        let functions = grid.degree() + 1 + usize::from(has_base);
+        (2 * functions * edges * positions) as u64
+    }
+}
+
 /// Which gradients are required: of the input, and of the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {

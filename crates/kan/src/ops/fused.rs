@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
+use updraft_simd::add_operations;
 
 #[cfg(feature = "cube")]
 use super::extension::Forms;
@@ -46,6 +47,7 @@ pub(super) fn layer<const D: usize>(
     #[cfg(not(feature = "cube"))]
     let _ = forced;
     let Parameters { spline, base, scaler, bias } = parameters;
+    add_operations(geometry.operations(&x.dims(), base.is_some()));
     let [base, scaler] = [base, scaler]
         .map(|edges| Operand::from(edges.map(|edges| edges.cast(FloatDType::F32).into_dispatch())));
     let y = Dispatch::kan_layer(

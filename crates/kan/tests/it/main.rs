@@ -23,3 +23,5 @@ mod penalties;
 mod refusals;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod regrid;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod timed;

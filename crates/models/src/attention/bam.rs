@@ -7,6 +7,7 @@ use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
+use updraft_transformer::timed_linear;
 
 use super::error::AttentionConfigError;
 use crate::global_pooling::{means, per_map};
@@ -133,8 +134,8 @@ impl Bam {
     pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let [channels, _] = self.squeeze.weight.lazy_shape().dims();
         assert_shape!(maps, [_, channels, _, _]);
-        let hidden = relu(self.squeeze.forward(means(maps.clone())));
-        let of_channels = self.channel_norm.forward(self.expand.forward(hidden));
+        let hidden = relu(timed_linear(&self.squeeze, means(maps.clone())));
+        let of_channels = self.channel_norm.forward(timed_linear(&self.expand, hidden));
         let reduced = self.reduce.forward(maps.clone());
         let seen = self.dilated.iter().fold(reduced, |maps, layer| layer.forward(maps));
         let of_positions = self.position_norm.forward(self.collapse.forward(seen));

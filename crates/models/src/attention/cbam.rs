@@ -7,6 +7,7 @@ use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::Conv2d;
+use updraft_transformer::timed_linear;
 
 use super::error::AttentionConfigError;
 use crate::global_pooling::{maxima, means, per_map};
@@ -105,7 +106,8 @@ impl Cbam {
     pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let [channels, _] = self.reduce.weight.lazy_shape().dims();
         assert_shape!(maps, [_, channels, _, _]);
-        let perceptron = |numbers| self.expand.forward(relu(self.reduce.forward(numbers)));
+        let perceptron =
+            |numbers| timed_linear(&self.expand, relu(timed_linear(&self.reduce, numbers)));
         let weights = perceptron(means(maps.clone())) + perceptron(maxima(maps.clone()));
         let maps = maps * per_map(sigmoid(weights));
         let pooled = Tensor::cat(vec![maps.clone().mean_dim(1), maps.clone().max_dim(1)], 1);

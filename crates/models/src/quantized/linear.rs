@@ -3,6 +3,7 @@
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, module};
+use updraft_transformer::timed_linear;
 
 use super::fake_quantizer::{FakeQuantizer, WeightBits};
 
@@ -22,7 +23,7 @@ impl QuantizedLinear {
     }
 
     pub(crate) fn forward(&self, x: Tensor<2>) -> Tensor<2> {
-        let Some(quantizer) = &self.weights else { return self.linear.forward(x) };
+        let Some(quantizer) = &self.weights else { return timed_linear(&self.linear, x) };
         // burn keeps weights as [input, output]; steps belong to the first axis.
         let weights = quantizer.weights(self.linear.weight.val().transpose()).transpose();
         module::linear(x, weights, self.linear.bias.as_ref().map(Param::val))

@@ -4,6 +4,7 @@ use burn::module::{Initializer, Module};
 use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_transformer::timed_embedding;
 
 use crate::error::TableNetConfigError;
 
@@ -68,7 +69,7 @@ impl Categories {
         let [rows, columns] = classes.dims();
         assert_eq!(columns, self.columns.len(), "one class for each column of categories");
         let of = |(at, column): (usize, &Embedding)| {
-            let vectors = column.forward(classes.clone().narrow(1, at, 1));
+            let vectors = timed_embedding(column, classes.clone().narrow(1, at, 1));
             let size = vectors.dims()[2];
             vectors.reshape([rows, size])
         };

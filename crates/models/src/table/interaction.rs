@@ -9,6 +9,7 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_transformer::timed_linear;
 
 use super::head::validate as validate_heads;
 use super::{Categories, Head, Heads, RowFeatures};
@@ -214,10 +215,9 @@ impl InteractionNet {
             None => tokens,
         };
         let flat = attended.reshape([rows, count * size]);
-        let deep = self
-            .layers
-            .iter()
-            .fold(flat, |features, layer| self.dropout.forward(gelu(layer.forward(features))));
+        let deep = self.layers.iter().fold(flat, |features, layer| {
+            self.dropout.forward(gelu(timed_linear(layer, features)))
+        });
         let features = match products {
             Some(products) => Tensor::cat(vec![deep, products], 1),
             None => deep,

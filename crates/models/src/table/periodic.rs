@@ -6,6 +6,7 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
+use updraft_transformer::timed_linear;
 
 /// Each number `x` as `relu([sin 2πcx, cos 2πcx] W + b)`, with separate frequencies `c` per number,
 /// and one `W` and `b` for all numbers.
@@ -43,7 +44,7 @@ impl Periodic {
         let frequencies = self.frequencies.val().unsqueeze::<3>();
         let angles = numbers.unsqueeze_dim::<3>(2) * frequencies.mul_scalar(TAU);
         let waves = Tensor::cat(vec![angles.clone().sin(), angles.cos()], 2);
-        let features = relu(self.linear.forward(waves));
+        let features = relu(timed_linear(&self.linear, waves));
         let size = features.dims()[2];
         features.reshape([rows, count * size])
     }

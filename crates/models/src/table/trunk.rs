@@ -5,6 +5,7 @@ use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, Linea
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_transformer::timed_linear;
 
 use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
@@ -266,13 +267,14 @@ impl TableNet {
         let features = Tensor::cat(features, 1);
         let trunk = match &self.norm {
             None => self.layers.iter().fold(features, |features, layer| {
-                self.dropout.forward(relu(layer.forward(features)))
+                self.dropout.forward(relu(timed_linear(layer, features)))
             }),
             Some(norm) => {
-                let first = self.layers[0].forward(features);
+                let first = timed_linear(&self.layers[0], features);
                 let blocks = |features: Tensor<2>, block: &Block| {
-                    let wide = relu(block.wide.forward(block.norm.forward(features.clone())));
-                    let narrow = block.narrow.forward(self.dropout.forward(wide));
+                    let wide =
+                        relu(timed_linear(&block.wide, block.norm.forward(features.clone())));
+                    let narrow = timed_linear(&block.narrow, self.dropout.forward(wide));
                     features + self.dropout.forward(narrow)
                 };
                 relu(norm.forward(self.blocks.iter().fold(first, blocks)))

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Tensor};
+use updraft_simd::time_layer;
 use updraft_transformer::{attention, bias_gelu, linear as multiply, self_attention};
 
 use super::layer_norm::layer_norm;
@@ -140,8 +141,10 @@ impl Perceptron {
 
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         let bias = self.hidden.bias.as_ref().expect("a transformer's layers have a bias").val();
-        let hidden = multiply(x, self.hidden.weight.val(), None);
-        apply(&self.output, bias_gelu(hidden, bias))
+        let hidden = time_layer(self.hidden.weight.id.val(), "linear", || {
+            bias_gelu(multiply(x, self.hidden.weight.val(), None), bias)
+        });
+        apply(&self.output, hidden)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use burn::nn::LayerNorm;
 use burn::tensor::{DType, FloatDType, Tensor};
+use updraft_simd::time_layer;
 
 /// Added to the variance, as in the published vision transformers.
 pub(super) const EPSILON: f64 = 1e-6;
@@ -11,6 +12,10 @@ pub(super) const EPSILON: f64 = 1e-6;
 /// Computes in at least f32, whatever the dtypes of `x` and the parameters are, and returns the
 /// dtype of `x`.
 pub(super) fn layer_norm(norm: &LayerNorm, x: Tensor<3>) -> Tensor<3> {
+    time_layer(norm.gamma.id.val(), "layer normalization", || normalize(norm, x))
+}
+
+fn normalize(norm: &LayerNorm, x: Tensor<3>) -> Tensor<3> {
     let beta = norm.beta.as_ref().expect("a transformer's norms have a bias").val();
     let dtype = x.dtype();
     let wide = match dtype {

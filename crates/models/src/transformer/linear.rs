@@ -3,6 +3,7 @@
 use burn::module::Initializer;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor};
+use updraft_simd::time_layer;
 
 use super::layer_norm::EPSILON;
 
@@ -21,7 +22,9 @@ pub(super) fn linear([input, output]: [usize; 2], device: &Device) -> Linear {
 /// `x·weight + bias` by the layer.
 pub(super) fn apply(layer: &Linear, x: Tensor<3>) -> Tensor<3> {
     let bias = layer.bias.as_ref().map(|bias| bias.val());
-    updraft_transformer::linear(x, layer.weight.val(), bias)
+    time_layer(layer.weight.id.val(), "linear", || {
+        updraft_transformer::linear(x, layer.weight.val(), bias)
+    })
 }
 
 /// A layer normalization that starts as the identity of normalized features.

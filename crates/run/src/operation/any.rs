@@ -13,6 +13,7 @@ use super::initial::{initial_gradients, initial_outputs, initial_parameters};
 use super::kernels::{KernelChoice, kernels};
 use super::lr_search::{LrSearch, find_rate};
 use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
+use super::products::multiplies_bf16;
 use super::timing::{Timed, TimedWork, time_work};
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{CheckResult, VerifyInputs, verify};
@@ -203,6 +204,10 @@ pub trait AnyWorkload {
     /// forward pass on example data; empty if burn's own operations compute them.
     fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice>;
 
+    /// Whether products of bf16 change what the model computes, for the precision `bf16-products`;
+    /// also true if that cannot be found out.
+    fn multiplies_bf16(&self, device: &Device) -> bool;
+
     /// Checks the parts that a training run depends on, with one [`CheckResult`] each; a part that
     /// fails is a result, not an error.
     ///
@@ -358,6 +363,10 @@ impl<W: Workload> AnyWorkload for W {
 
     fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice> {
         kernels(self, plan, device)
+    }
+
+    fn multiplies_bf16(&self, device: &Device) -> bool {
+        multiplies_bf16(self, device)
     }
 
     fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<CheckResult>, RunError> {

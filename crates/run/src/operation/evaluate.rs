@@ -106,7 +106,8 @@ pub(super) fn trace_evaluation<W: Workload>(
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     let decided = workload.decided(folder)?;
     let task = decided.as_ref().unwrap_or(workload.task());
-    let mut tracer = Tracer::start(folder, TraceFiles::EVALUATION, (plan, device), (steps, None))?;
+    let mut tracer =
+        Tracer::start(folder, TraceFiles::EVALUATION, (plan.precision, device), (steps, None))?;
     let mut pass = EvaluationPass::new(task, &model, &*test, device, plan.precision);
     let started = Instant::now();
     let micros = |since: Instant| since.elapsed().as_micros() as u64;

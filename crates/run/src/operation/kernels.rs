@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use updraft_conv::slices::{Isa, Pass, Strategy};
 use updraft_conv::{ObservedConvolution, observe_convolutions};
@@ -41,7 +41,7 @@ pub(super) fn kernels<W: Workload>(
     let names = layer_names(&model);
     let isa = Isa::detect();
     let choices = observed.into_iter().map(|convolution| {
-        let layer = names.get(&convolution.weight).cloned().unwrap_or_default();
+        let layer = names.get(&convolution.weight.val()).cloned().unwrap_or_default();
         Pass::ALL.map(|pass| KernelChoice {
             layer: layer.clone(),
             convolution: convolution.clone(),
@@ -52,8 +52,11 @@ pub(super) fn kernels<W: Workload>(
     choices.flatten().collect()
 }
 
-/// The path of the layer that owns each parameter of a model.
-pub(super) fn layer_names(model: &impl Module) -> HashMap<ParamId, String> {
+/// The path of the layer that owns each parameter of a model, by the parameter's identifier.
+pub(crate) type LayerNames = HashMap<u64, String>;
+
+/// The names of the layers of a model.
+pub(crate) fn layer_names(model: &impl Module) -> LayerNames {
     let mut names = Names::default();
     model.visit(&mut names);
     names.of
@@ -63,7 +66,7 @@ pub(super) fn layer_names(model: &impl Module) -> HashMap<ParamId, String> {
 #[derive(Default)]
 struct Names {
     path: Vec<String>,
-    of: HashMap<ParamId, String>,
+    of: LayerNames,
 }
 
 impl ModuleVisitor for Names {
@@ -78,6 +81,6 @@ impl ModuleVisitor for Names {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         // The last name is the name of the parameter itself.
         let layer = self.path.split_last().map_or(&[][..], |(_, layer)| layer);
-        self.of.insert(param.id, layer.join("."));
+        self.of.insert(param.id.val(), layer.join("."));
     }
 }

@@ -1,15 +1,14 @@
 //! The time of each layer in traced steps.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use burn::module::{Module, ParamId};
+use burn::module::Module;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use updraft_conv::{ConvolutionTimer, TimedConvolution};
+use updraft_precision::Policy;
+use updraft_simd::{LayerPass, LayerSpan, LayerTimer};
 
-use super::kernels::layer_names;
-use crate::config::Plan;
+use super::kernels::{LayerNames, layer_names};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::record::{Trace, TracedStep};
@@ -26,19 +25,24 @@ impl TraceFiles {
     pub(super) const TRAINING: Self = Self { trace: "trace.json", layers: "layers.json" };
     pub(super) const EVALUATION: Self =
         Self { trace: "trace-eval.json", layers: "layers-eval.json" };
+    pub(super) const PREDICTION: Self =
+        Self { trace: "trace-predict.json", layers: "layers-predict.json" };
 }
 
 /// The times of the layers of a model in the steps of a trace.
 ///
-/// Layers are the convolutions that our kernels compute, whose arithmetic is known; everything else
-/// is the rest of the forward pass.
+/// Layers are those of Updraft's crates, and linear layers and embeddings of burn in the networks of
+/// `updraft-models`; everything else is the rest of a step. They are timed on CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LayerTimes {
-    /// The number of traced steps, or of batches of an evaluation.
+    /// The number of traced steps: of batches of an evaluation, of files or batches of windows that
+    /// were predicted.
     pub steps: u64,
     /// Microseconds of the forward passes of all of them.
     pub forward_us: u64,
+    /// Microseconds of the backward passes of all of them.
+    pub backward_us: u64,
     /// The rate of matrix products on the device in the dtype of the computation, as measured, in
     /// 10⁹ floating-point operations a second; `None` if it could not be measured.
     pub peak_gflop_per_s: Option<f64>,
@@ -47,16 +51,24 @@ pub struct LayerTimes {
 }
 
 /// The time of a layer, summed over the steps of a trace.
+///
+/// An operation without parameters that no layer contains is a layer by the name of what it computes,
+/// such as `max pooling`, with the times of all its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LayerTime {
     /// The path of the layer in the model.
     pub layer: String,
+    /// What it computes, such as `convolution`.
+    pub kind: String,
     /// How often it ran.
     pub calls: u64,
-    /// Microseconds of its forward passes.
+    /// Microseconds of its forward passes, also of those that `train.recompute` repeats, without
+    /// layers inside it.
     pub forward_us: f64,
-    /// Floating-point operations of them.
+    /// Microseconds of its backward passes; 0 if burn's own operations computed its gradients.
+    pub backward_us: f64,
+    /// Floating-point operations of the products of both; 0 for a layer without products.
     pub operations: u64,
 }
 
@@ -65,11 +77,28 @@ impl LayerTimes {
     pub const OF_TRAINING: &'static str = TraceFiles::TRAINING.layers;
     /// The same of an evaluation.
     pub const OF_EVALUATION: &'static str = TraceFiles::EVALUATION.layers;
+    /// The same of predictions.
+    pub const OF_PREDICTION: &'static str = TraceFiles::PREDICTION.layers;
 
-    /// The rate of a layer in 10⁹ floating-point operations a second.
+    /// The rate of a layer in both passes, in 10⁹ floating-point operations a second; `None` for a
+    /// layer without products.
     #[must_use]
-    pub fn gflop_per_s(&self, layer: &LayerTime) -> f64 {
-        layer.operations as f64 * 1e-3 / layer.forward_us
+    pub fn gflop_per_s(&self, layer: &LayerTime) -> Option<f64> {
+        (layer.operations > 0).then(|| layer.operations as f64 * 1e-3 / layer.total_us())
+    }
+
+    /// Microseconds of both passes of all steps.
+    #[must_use]
+    pub const fn total_us(&self) -> u64 {
+        self.forward_us + self.backward_us
+    }
+}
+
+impl LayerTime {
+    /// Microseconds of both passes.
+    #[must_use]
+    pub fn total_us(&self) -> f64 {
+        self.forward_us + self.backward_us
     }
 }
 
@@ -78,10 +107,12 @@ pub(super) struct Tracer {
     folder: RunFolder,
     files: TraceFiles,
     trace: Trace,
+    /// Whether the device computes a layer before its function returns.
+    is_timed: bool,
     /// `None` after the last traced step.
-    timer: Option<ConvolutionTimer>,
+    timer: Option<LayerTimer>,
     /// Of the first step's model: parameters keep their identifiers.
-    names: Option<HashMap<ParamId, String>>,
+    names: Option<LayerNames>,
     left: u64,
     times: LayerTimes,
 }
@@ -91,39 +122,76 @@ impl Tracer {
     pub(super) fn start(
         folder: &RunFolder,
         files: TraceFiles,
-        (plan, device): (&Plan, &Device),
+        (policy, device): (Policy, &Device),
         (steps, peak): (u64, Option<f64>),
     ) -> Result<Self, RunError> {
-        let measure = || Utilization::measure(device, plan.precision, 0).ok();
+        let measure = || Utilization::measure(device, policy, 0).ok();
         let peak_gflop_per_s = peak.or_else(|| measure().map(|it| it.peak_gflop_per_s()));
         Ok(Self {
             folder: RunFolder::open(folder.path())?,
             files,
             trace: Trace::create(folder.path(), files.trace)?,
-            timer: Some(ConvolutionTimer::start()),
+            timer: Some(LayerTimer::start()),
+            is_timed: updraft_conv::LayerPath::of(device) != updraft_conv::LayerPath::Plain,
             names: None,
             left: steps,
-            times: LayerTimes { steps: 0, forward_us: 0, peak_gflop_per_s, layers: Vec::new() },
+            times: LayerTimes {
+                steps: 0,
+                forward_us: 0,
+                backward_us: 0,
+                peak_gflop_per_s,
+                layers: Vec::new(),
+            },
         })
     }
 
     /// Adds a step that has just ended; the last one completes the files.
     pub(super) fn step(&mut self, step: &TracedStep, model: &impl Module) -> Result<(), RunError> {
         let Some(timer) = &mut self.timer else { return Ok(()) };
-        let names = self.names.get_or_insert_with(|| layer_names(model));
+        let spans = timer.take();
+        self.names.get_or_insert_with(|| layer_names(model));
+        self.add(step, &spans)
+    }
+
+    /// Adds a prediction that has just ended, whose forward pass is the time from the first layer to
+    /// the last.
+    pub(super) fn prediction(&mut self, mut step: TracedStep) -> Result<(), RunError> {
+        let Some(timer) = &mut self.timer else { return Ok(()) };
+        let spans = timer.take();
+        let first = spans.iter().map(|span| span.started).min();
+        let last = spans.iter().map(|span| span.started + span.took).max();
+        if let Some((first, last)) = first.zip(last) {
+            step.times.forward_us = last.duration_since(first).as_micros() as u64;
+            let ago_us = first.elapsed().as_micros() as u64;
+            let end_us = step.begin_us + step.lasts_us;
+            // What comes before the forward pass is the wait for its data.
+            step.times.data_wait_us = end_us.saturating_sub(ago_us).saturating_sub(step.begin_us);
+        }
+        self.add(&step, &spans)
+    }
+
+    fn add(&mut self, step: &TracedStep, spans: &[LayerSpan]) -> Result<(), RunError> {
         let (now, end_us) = (Instant::now(), step.begin_us + step.lasts_us);
         self.trace.add_step(step)?;
-        for timed in timer.take() {
-            let ago_us = now.duration_since(timed.started).as_micros() as u64;
-            let at_us = (end_us.saturating_sub(ago_us), timed.took.as_micros() as u64);
-            let name = names.get(&timed.convolution.weight).cloned().unwrap_or_default();
-            self.trace.add_layer(&name, at_us, timed.convolution.operations())?;
-            self.times.add(name, &timed);
+        for span in spans.iter().filter(|_| self.is_timed) {
+            let ago_us = now.saturating_duration_since(span.started).as_micros() as u64;
+            let at_us = (end_us.saturating_sub(ago_us), span.took.as_micros() as u64);
+            let named = self.names.as_ref().zip(span.layer.parameter);
+            let named = named.and_then(|(names, parameter)| names.get(&parameter));
+            let name = named.map_or(span.layer.kind, String::as_str);
+            self.trace.add_layer(name, at_us, span)?;
+            self.times.add(name, span);
         }
         self.times.steps += 1;
         self.times.forward_us += step.times.forward_us;
+        self.times.backward_us += step.times.backward_us;
         self.left -= 1;
         if self.left == 0 { self.finish() } else { Ok(()) }
+    }
+
+    /// The names of the layers of a model that predicts.
+    pub(super) fn with_names(self, names: LayerNames) -> Self {
+        Self { names: Some(names), ..self }
     }
 
     /// Forgets what ran since the last step, such as an evaluation between epochs.
@@ -138,25 +206,35 @@ impl Tracer {
         if self.timer.take().is_none() {
             return Ok(());
         }
-        self.times.layers.sort_by(|a, b| b.forward_us.total_cmp(&a.forward_us));
+        self.times.layers.sort_by(|a, b| b.total_us().total_cmp(&a.total_us()));
         self.trace.flush()?;
         self.folder.write_json(self.files.layers, &self.times)
     }
 }
 
 impl LayerTimes {
-    fn add(&mut self, name: String, timed: &TimedConvolution) {
-        let known = self.layers.iter_mut().find(|it| it.layer == name);
-        let layer = match known {
-            Some(layer) => layer,
-            None => {
-                let new = LayerTime { layer: name, calls: 0, forward_us: 0.0, operations: 0 };
-                self.layers.push(new);
-                self.layers.last_mut().expect("one was added")
+    fn add(&mut self, name: &str, span: &LayerSpan) {
+        let known = self.layers.iter().position(|it| it.layer == name);
+        let at = known.unwrap_or_else(|| {
+            self.layers.push(LayerTime {
+                layer: name.to_owned(),
+                kind: span.layer.kind.to_owned(),
+                calls: 0,
+                forward_us: 0.0,
+                backward_us: 0.0,
+                operations: 0,
+            });
+            self.layers.len() - 1
+        });
+        let layer = &mut self.layers[at];
+        let us = span.own.as_secs_f64() * 1e6;
+        match span.pass {
+            LayerPass::Forward => {
+                layer.calls += 1;
+                layer.forward_us += us;
             }
-        };
-        layer.calls += 1;
-        layer.forward_us += timed.took.as_secs_f64() * 1e6;
-        layer.operations += timed.convolution.operations();
+            LayerPass::Backward => layer.backward_us += us,
+        }
+        layer.operations += span.operations;
     }
 }

@@ -272,7 +272,7 @@ pub(super) fn train<W: Workload>(
             utilization,
             tracer: trace_steps
                 .map(|steps| {
-                    Tracer::start(&folder, TraceFiles::TRAINING, (plan, plain), (steps, peak))
+                    Tracer::start(&folder, TraceFiles::TRAINING, (policy, plain), (steps, peak))
                 })
                 .transpose()?,
         }),

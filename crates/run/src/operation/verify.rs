@@ -6,7 +6,7 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use serde::Serialize;
-use updraft_precision::{Parity, Policy};
+use updraft_precision::{Parity, Policy, attempt};
 use updraft_trainer::{
     Control, Ema, EmaConfig, Event, Finished, Mode, Run, RunData, RunSettings, StepContext, Task,
     Tensors, list_checkpoints, recompute_batch_norms,
@@ -52,7 +52,11 @@ pub(super) fn verify<W: Workload>(
     inputs: &VerifyInputs<'_>,
 ) -> Result<Vec<CheckResult>, RunError> {
     let streams = workload.streams(inputs.plan, StreamUse::Reading)?;
-    let bench = Bench { workload, inputs, device: inputs.device.clone().autodiff(), streams };
+    let device = inputs.device.clone().autodiff();
+    device.seed(inputs.plan.seed);
+    // As a run begins: networks may be fitted to the data.
+    let model = workload.prepare(inputs.plan, workload.init(&device), &device)?;
+    let bench = Bench { workload, inputs, device, streams, model };
     let mut results = Vec::new();
     for &part in inputs.parts {
         if (inputs.is_stopped)() {
@@ -84,16 +88,18 @@ struct Bench<'a, W: Workload> {
     /// With autodiff.
     device: Device,
     streams: Streams<BatchOf<W>>,
+    /// What a run begins with.
+    model: W::Model,
 }
 
 type InputOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input;
 type TargetOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Target;
 
 impl<W: Workload> Bench<'_, W> {
-    /// The model initialized with the plan's seed.
+    /// The model with which a run of the plan begins, and the random numbers that follow.
     fn model(&self, policy: Policy) -> W::Model {
         self.device.seed(self.inputs.plan.seed);
-        policy.autocast(self.workload.init(&self.device))
+        policy.autocast(attempt(&self.model))
     }
 
     fn batch(&self) -> Result<(InputOf<W>, TargetOf<W>), Cause> {

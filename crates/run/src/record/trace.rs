@@ -5,11 +5,12 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use updraft_simd::{LayerPass, LayerSpan};
 use updraft_trainer::StepTimes;
 
 use crate::error::RunError;
 
-/// The rows of the trace: whole steps with their phases, and the layers of forward passes.
+/// The rows of the trace: whole steps with their phases, and layers.
 const STEPS: u64 = 1;
 const LAYERS: u64 = 2;
 
@@ -38,7 +39,7 @@ impl Trace {
         let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
         writeln!(file, "[").map_err(failed)?;
         let mut trace = Self { file, path };
-        for (row, name) in [(STEPS, "steps"), (LAYERS, "convolutions, forward")] {
+        for (row, name) in [(STEPS, "steps"), (LAYERS, "layers")] {
             trace.line(&json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": row,
                                 "args": { "name": name } }))?;
         }
@@ -66,14 +67,19 @@ impl Trace {
         Ok(())
     }
 
-    /// Appends the forward pass of a layer.
+    /// Appends a pass of a layer.
     pub(crate) fn add_layer(
         &mut self,
         name: &str,
-        (begin_us, us): (u64, u64),
-        operations: u64,
+        at_us: (u64, u64),
+        span: &LayerSpan,
     ) -> Result<(), RunError> {
-        self.slice(LAYERS, name, (begin_us, us), json!({ "operations": operations }))
+        let pass = match span.pass {
+            LayerPass::Forward => "forward",
+            LayerPass::Backward => "backward",
+        };
+        let facts = json!({ "kind": span.layer.kind, "pass": pass, "operations": span.operations });
+        self.slice(LAYERS, name, at_us, facts)
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), RunError> {
@@ -102,6 +108,8 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
+    use updraft_simd::{LayerTimer, add_operations, time_layer};
+
     use super::*;
 
     #[test]
@@ -123,7 +131,9 @@ mod tests {
             let traced = TracedStep { name, begin_us, lasts_us: 70, times, facts };
             trace.add_step(&traced).expect("written");
         }
-        trace.add_layer("stem", (216, 9), 1000).expect("written");
+        let mut timer = LayerTimer::start();
+        time_layer(1, "convolution", || add_operations(1000));
+        trace.add_layer("stem", (216, 9), &timer.take()[0]).expect("written");
         trace.flush().expect("flushed");
         let text = std::fs::read_to_string(dir.path().join("trace.json")).expect("read");
         let whole = format!("{}]", text.trim_end().trim_end_matches(','));
@@ -138,6 +148,8 @@ mod tests {
         assert_eq!(slices[3]["name"], "forward");
         assert_eq!((slices[3]["ts"].as_u64(), slices[3]["dur"].as_u64()), (Some(215), Some(20)));
         assert_eq!((&slices[12]["name"], &slices[12]["tid"]), (&json!("stem"), &json!(LAYERS)));
+        let facts = json!({ "kind": "convolution", "pass": "forward", "operations": 1000 });
+        assert_eq!(slices[12]["args"], facts);
         let has_memory = updraft_device::memory().resident_bytes.is_some();
         let memory = events.iter().filter(|event| event["ph"] == "C").count();
         assert_eq!(memory, if has_memory { 2 } else { 0 });

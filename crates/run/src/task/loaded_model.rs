@@ -1,5 +1,6 @@
 //! A trained model of any task, for prediction.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -175,6 +176,12 @@ pub struct WrittenPrediction {
 /// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
 /// the public type.
 pub trait LoadedModel: fmt::Debug + Send {
+    /// The path of the layer that owns each parameter, by the parameter's identifier, for a trace;
+    /// without it the layers have the name of what they compute.
+    fn layer_names(&self) -> HashMap<u64, String> {
+        HashMap::new()
+    }
+
     /// The class names, in the order of the model's outputs; empty for a task without classes.
     fn classes(&self) -> &[String];
 

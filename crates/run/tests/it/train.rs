@@ -274,6 +274,17 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
 }
 
 #[test]
+fn products_of_bf16_change_transformers_and_no_networks_of_burns_layers() {
+    let _alone = updraft_testing::alone();
+    let (device, _) = device();
+    for (task, expected) in [("tables", false), ("masked-images", true)] {
+        let kind = TASKS.iter().find(|kind| kind.name() == task).expect("a task");
+        let plan = read_with(kind.trial(), &[]).expect("valid").plan;
+        assert_eq!(workload(&plan, None).multiplies_bf16(&device), expected, "{task}");
+    }
+}
+
+#[test]
 fn quantizing_a_table_is_refused_with_the_reason() {
     let plan = read(ROWS).expect("valid");
     let error = plan.quantizer().err().expect("refused");

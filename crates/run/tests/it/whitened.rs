@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use updraft_data::Views;
-use updraft_run::{Plan, RunError, RunFolder};
-use updraft_trainer::{Control, Ending};
+use updraft_run::{Plan, RunError, RunFolder, VerifyInputs};
+use updraft_trainer::{Control, Ending, list_checkpoints};
 
 use crate::plans::read;
 use crate::train::{ROWS, Watcher, device, train, workload};
@@ -21,8 +21,12 @@ const RECIPE: &str = "data = { height = 16, width = 16, train_images = 96, test_
 
 /// The numbers of a tensor in the exported weights of a run.
 pub(crate) fn weights(folder: &RunFolder, plan: &Plan, name: &str) -> Vec<f32> {
-    let path = folder.served_checkpoint(plan).expect("a checkpoint").join("model.safetensors");
-    let bytes = std::fs::read(path).expect("readable");
+    stored(&folder.served_checkpoint(plan).expect("a checkpoint"), name)
+}
+
+/// The same of a checkpoint.
+fn stored(checkpoint: &Path, name: &str) -> Vec<f32> {
+    let bytes = std::fs::read(checkpoint.join("model.safetensors")).expect("readable");
     let (length, rest) = bytes.split_at(8);
     let length = u64::from_le_bytes(length.try_into().expect("8 bytes")) as usize;
     let header: Value = serde_json::from_slice(&rest[..length]).expect("JSON");
@@ -52,6 +56,32 @@ fn the_recipe_trains_behind_filters_of_its_data_and_resumes_to_the_same_bits() {
     assert_eq!(resumed.ending, Ending::Complete);
     for name in ["whitening.bias", "stages.2.second.weight", "stages.1.first_norm.beta"] {
         assert_eq!(weights(&resumed.folder, &plan, name), weights(&whole, &plan, name), "{name}");
+    }
+}
+
+#[test]
+fn a_verification_begins_with_the_filters_of_the_data() {
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(RECIPE).expect("valid");
+    let run = trained(&plan, dir.path(), None);
+    let scratch = dir.path().join("scratch");
+    let inputs = VerifyInputs {
+        plan: &plan,
+        with_workers: &[],
+        parts: &["EMA", "resume"],
+        device: &device().0,
+        scratch: &scratch,
+        is_stopped: &|| false,
+    };
+    let results = workload(&plan, None).verify(&inputs).expect("not stopped");
+    assert!(results.iter().all(|result| result.passed), "{results:?}");
+    // Training does not change them.
+    let filters = weights(&run, &plan, "whitening.weight");
+    for part in ["ema", "whole"] {
+        let checkpoints = list_checkpoints(&scratch.join(part).join("checkpoints"));
+        let newest = checkpoints.expect("a folder").pop().expect("a checkpoint");
+        assert_eq!(stored(&newest, "whitening.weight"), filters, "{part}");
     }
 }
 

@@ -7,10 +7,11 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Autodiff, Backend};
-use updraft_simd::Products;
+use updraft_simd::{NodeLayer, Products};
 
+use super::burn_autodiff;
 use super::extension::{TransformerBackend, TransformerGradients};
 
 /// What the gradient of an operation needs beside the operands: nothing, statistics, or the result.
@@ -22,7 +23,10 @@ type GradientsOf<B, const N: usize, const K: usize> =
 
 /// An operation of `N` operands with a gradient by hand.
 #[derive(Debug)]
-struct ByHand<B: Backend, const N: usize, const K: usize>(GradientsOf<B, N, K>);
+struct ByHand<B: Backend, const N: usize, const K: usize> {
+    gradients_of: GradientsOf<B, N, K>,
+    layer: NodeLayer,
+}
 
 impl<B: Backend, const N: usize, const K: usize> Backward<B, N> for ByHand<B, N, K> {
     type State = ([NodeId; N], Kept<B, K>, usize);
@@ -33,10 +37,12 @@ impl<B: Backend, const N: usize, const K: usize> Backward<B, N> for ByHand<B, N,
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
+        // Attention has four products in its gradient and two in its result; the others have none.
+        let _pass = self.layer.time_backward(2);
         let dy = gradients.consume::<B>(&ops.node);
         let (nodes, kept, setting) = ops.state;
         let operands = nodes.map(|node| checkpointer.retrieve_node_output(node));
-        let all = (self.0)(operands, kept, dy, setting);
+        let all = (self.gradients_of)(operands, kept, dy, setting);
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let Some(node) = parent {
                 gradients.register::<B>(node.id, gradient);
@@ -51,10 +57,11 @@ fn on_graph<B: Backend, C: CheckpointStrategy, const N: usize, const K: usize>(
     operands: [FloatTensor<Autodiff<B, C>>; N],
     setting: usize,
     compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, Kept<B, K>),
-    gradient: GradientsOf<B, N, K>,
+    gradients_of: GradientsOf<B, N, K>,
 ) -> (FloatTensor<Autodiff<B, C>>, Kept<B, K>) {
     let nodes = operands.each_ref().map(|tensor| tensor.node());
-    match ByHand(gradient).prepare::<C>(nodes).compute_bound().stateful() {
+    let operation = ByHand { gradients_of, layer: NodeLayer::current() };
+    match operation.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let nodes = operands.each_ref().map(|tensor| prep.checkpoint(tensor));
             let (y, kept) = compute(operands.map(|tensor| tensor.into_primitive()));
@@ -69,7 +76,7 @@ fn on_graph<B: Backend, C: CheckpointStrategy, const N: usize, const K: usize>(
 
 /// A linear layer of input and weights, and of a bias if there are three operands.
 #[derive(Debug)]
-struct Linear;
+struct Linear(NodeLayer);
 
 impl<B: TransformerGradients, const N: usize> Backward<B, N> for Linear {
     type State = ([NodeId; N], Products);
@@ -80,10 +87,11 @@ impl<B: TransformerGradients, const N: usize> Backward<B, N> for Linear {
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
+        let wanted = [0, 1, 2].map(|operand| ops.parents.get(operand).is_some_and(Option::is_some));
+        let _pass = self.0.time_backward(u64::from(wanted[0]) + u64::from(wanted[1]));
         let dy = gradients.consume::<B>(&ops.node);
         let [x, weight] =
             [0, 1].map(|operand| checkpointer.retrieve_node_output(ops.state.0[operand]));
-        let wanted = [0, 1, 2].map(|operand| ops.parents.get(operand).is_some_and(Option::is_some));
         let all = B::linear_gradient(x, weight, dy, wanted, ops.state.1);
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let (Some(node), Some(gradient)) = (parent, gradient) {
@@ -99,7 +107,7 @@ fn linear<B: TransformerGradients, C: CheckpointStrategy, const N: usize>(
     compute: impl FnOnce([FloatTensor<B>; N]) -> FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes = operands.each_ref().map(|tensor| tensor.node());
-    match Linear.prepare::<C>(nodes).compute_bound().stateful() {
+    match Linear(NodeLayer::current()).prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let nodes = operands.each_ref().map(|tensor| prep.checkpoint(tensor));
             let y = compute(operands.map(|tensor| tensor.into_primitive()));
@@ -191,5 +199,23 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
             B::bias_gelu_gradient(x, bias, dy)
         });
         y
+    }
+
+    fn burn_linear_with_bias(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        burn_autodiff::linear::<B, C, 3>([x, weight, bias], |[x, weight, bias]| {
+            B::burn_linear_with_bias(x, weight, bias)
+        })
+    }
+
+    fn burn_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        burn_autodiff::linear::<B, C, 2>([x, weight], |[x, weight]| B::burn_linear(x, weight))
+    }
+
+    fn burn_embedding(weight: FloatTensor<Self>, classes: IntTensor<Self>) -> FloatTensor<Self> {
+        burn_autodiff::embedding::<B, C>(weight, classes)
     }
 }

@@ -1,7 +1,7 @@
 //! The operations that a backend implements to run our kernels, and their gradients.
 #![allow(clippy::type_complexity, reason = "a gradient needs what the forward pass knew")]
 
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 use updraft_simd::Products;
 
@@ -48,6 +48,19 @@ pub(crate) trait TransformerBackend: Backend {
 
     /// The Gaussian error linear unit of a sum with a bias.
     fn bias_gelu(x: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// burn's own linear layer.
+    fn burn_linear_with_bias(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// burn's own linear layer that adds nothing.
+    fn burn_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// burn's own embedding.
+    fn burn_embedding(weight: FloatTensor<Self>, classes: IntTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// The gradients of our operations, on a backend below autodiff: burn differentiates once.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
+use burn::backend::ops::ModuleOps;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::{
     Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads,
@@ -97,6 +98,18 @@ impl TransformerBackend for Flex {
         });
         keep([x]);
         tensor(y, dims)
+    }
+
+    fn burn_linear_with_bias(x: FlexTensor, weight: FlexTensor, bias: FlexTensor) -> FlexTensor {
+        Self::linear(x, weight, Some(bias))
+    }
+
+    fn burn_linear(x: FlexTensor, weight: FlexTensor) -> FlexTensor {
+        Self::linear(x, weight, None)
+    }
+
+    fn burn_embedding(weight: FlexTensor, classes: FlexTensor) -> FlexTensor {
+        Self::embedding(weight, classes)
     }
 }
 

@@ -2,6 +2,9 @@
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod burn_autodiff;
+mod burn_layers;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
@@ -16,8 +19,10 @@ use burn::{
     backend::{Dispatch, DispatchDevice},
     tensor::{DType, Device, FloatDType},
 };
+pub use burn_layers::{timed_embedding, timed_linear};
 #[cfg(feature = "flex")]
 use updraft_simd::{Bf16Unit, Products};
+use updraft_simd::{add_operations, time_operation};
 
 #[cfg(feature = "flex")]
 use self::extension::TransformerBackend;
@@ -46,11 +51,17 @@ pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tens
         "attention of queries [{batch}, {queries}, {embedding}] to keys {of_k:?} and values {of_v:?}"
     );
     assert!(of_k[1] > 0, "attention needs at least one key");
+    time_operation("attention", || attend(q, k, v, heads))
+}
+
+fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&q, &k, &v]) {
         let [q, k, v] = [q, k, v].map(wide);
-        return narrow(attention(q, k, v, heads));
+        return narrow(attend(q, k, v, heads));
     }
+    let [batch, queries, embedding] = q.dims();
+    add_products_of_attention([batch, queries, k.dims()[1], embedding]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&q, &k, &v]) {
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
@@ -77,10 +88,16 @@ pub fn self_attention(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
     assert!(all % 3 == 0, "{all} numbers of a token are not queries, keys and values");
     check_heads(all / 3, heads);
     assert!(tokens > 0, "attention needs at least one key");
+    time_operation("attention", || attend_to_itself(qkv, heads))
+}
+
+fn attend_to_itself(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&qkv]) {
-        return narrow(self_attention(wide(qkv), heads));
+        return narrow(attend_to_itself(wide(qkv), heads));
     }
+    let [batch, tokens, all] = qkv.dims();
+    add_products_of_attention([batch, tokens, tokens, all / 3]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&qkv]) {
         return Tensor::from_dispatch(Dispatch::self_attention(qkv.into_dispatch(), heads).0);
@@ -108,8 +125,17 @@ pub fn layer_norm<const D: usize>(
 ) -> Tensor<D> {
     let numbers = x.dims()[D - 1];
     assert_eq!([gamma.dims(), beta.dims()], [[numbers]; 2], "parameters of a layer normalization");
+    time_operation("layer normalization", || normalize_rows(x, gamma, beta, epsilon))
+}
+
+fn normalize_rows<const D: usize>(
+    x: Tensor<D>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if all_run_kernels([&x]) && all_run_kernels([&gamma, &beta]) && numbers > 0 {
+    if all_run_kernels([&x]) && all_run_kernels([&gamma, &beta]) && gamma.dims() != [0] {
         let [gamma, beta] = [gamma, beta].map(Tensor::into_dispatch);
         let y = Dispatch::norm_of_rows(x.into_dispatch(), gamma, beta, epsilon).0;
         return Tensor::from_dispatch(y);
@@ -133,12 +159,16 @@ pub fn layer_norm<const D: usize>(
 pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
     let numbers = x.dims()[D - 1];
     assert_eq!(bias.dims(), [numbers], "the bias of an activation");
+    time_operation("GELU", || add_and_gelu(x, bias))
+}
+
+fn add_and_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&x]) && all_are_narrow([&bias]) {
-        return narrow(bias_gelu(wide(x), wide(bias)));
+        return narrow(add_and_gelu(wide(x), wide(bias)));
     }
     #[cfg(feature = "flex")]
-    if all_run_kernels([&x]) && all_run_kernels([&bias]) && numbers > 0 {
+    if all_run_kernels([&x]) && all_run_kernels([&bias]) && bias.dims() != [0] {
         let y = Dispatch::bias_gelu(x.into_dispatch(), bias.into_dispatch());
         return Tensor::from_dispatch(y);
     }
@@ -172,6 +202,10 @@ pub fn linear<const D: usize>(
         "a linear layer of {inputs} inputs and {outputs} outputs takes no {of_x:?} with a bias of \
          {of_bias:?}"
     );
+    time_operation("linear", || multiply(x, weight, bias))
+}
+
+fn multiply<const D: usize>(x: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&x])
         && all_are_narrow([&weight])
@@ -181,13 +215,15 @@ pub fn linear<const D: usize>(
         let fast = Bf16Unit::detect().is_fast();
         let products = if fast { Products::Bf16 } else { Products::F32 };
         let (x, weight, bias) = (wide(x), wide(weight), bias.map(wide));
-        return narrow(products.scope(|| linear(x, weight, bias)));
+        return narrow(products.scope(|| multiply(x, weight, bias)));
     }
+    let products = x.shape().num_elements() * weight.dims()[1];
+    add_operations(2 * products as u64);
     #[cfg(feature = "flex")]
     if all_run_kernels([&x])
         && all_run_kernels([&weight])
         && bias.as_ref().is_none_or(|bias| all_run_kernels([bias]))
-        && of_x.iter().product::<usize>() * outputs > 0
+        && products > 0
     {
         let (x, weight) = (x.into_dispatch(), weight.into_dispatch());
         let products = Products::current();
@@ -197,6 +233,11 @@ pub fn linear<const D: usize>(
         });
     }
     plain::linear(x, weight, bias)
+}
+
+/// The products of queries with keys and of weights with values.
+fn add_products_of_attention([batch, queries, keys, embedding]: [usize; 4]) {
+    add_operations(4 * (batch * queries * keys * embedding) as u64);
 }
 
 fn check_heads(embedding: usize, heads: usize) {

@@ -17,6 +17,15 @@ pub(crate) enum Pooling {
     Average,
 }
 
+impl Pooling {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Max => "max pooling",
+            Self::Average => "average pooling",
+        }
+    }
+}
+
 /// Windows of one size at equal distances, over `D` axes: height and width, before them depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolShape<const D: usize = 2> {

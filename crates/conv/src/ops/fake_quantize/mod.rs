@@ -4,6 +4,8 @@
 pub(super) mod gradient;
 
 use burn::tensor::{FloatDType, Tensor, assert_shape};
+#[cfg(feature = "flex")]
+use updraft_simd::time_operation;
 
 use super::path::LayerPath;
 
@@ -57,7 +59,9 @@ pub fn fake_quantize<const D: usize>(
                 steps.cast(FloatDType::F32).into_dispatch(),
                 lowest.cast(FloatDType::F32).into_dispatch(),
             ];
-            let y = Dispatch::fake_quantization(x, steps, lowest, levels, isa);
+            let y = time_operation("fake quantization", || {
+                Dispatch::fake_quantization(x, steps, lowest, levels, isa)
+            });
             Tensor::<D>::from_dispatch(y).cast(dtype)
         }
         #[cfg(not(feature = "flex"))]

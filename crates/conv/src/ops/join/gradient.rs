@@ -12,6 +12,7 @@ use burn::tensor::Slice;
 
 use crate::ops::autodiff::register;
 use crate::ops::extension::ConvGradients;
+use crate::ops::in_layer::InLayer;
 
 /// A range of the second axis.
 pub(in crate::ops) fn channels<B: Backend>(
@@ -46,7 +47,8 @@ pub(in crate::ops) fn joined<B: ConvGradients, C: CheckpointStrategy>(
     a: FloatTensor<Autodiff<B, C>>,
     b: FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let prepared = Joined.prepare::<C>([a.node(), b.node()]).compute_bound().stateful();
+    let prepared =
+        InLayer::new(Joined).prepare::<C>([a.node(), b.node()]).compute_bound().stateful();
     let (a, b) = (a.into_primitive(), b.into_primitive());
     let channels = a.shape()[1];
     match prepared {

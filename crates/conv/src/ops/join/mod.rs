@@ -4,6 +4,7 @@
 pub(super) mod gradient;
 
 use burn::tensor::Tensor;
+use updraft_simd::time_operation;
 
 /// Numbers of a sample in a channel from which on our kernel copies channel by channel.
 #[cfg(feature = "flex")]
@@ -25,6 +26,10 @@ const LEAST: usize = 64;
 /// the channels.
 #[must_use]
 pub fn join_channels<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
+    time_operation("concatenation", || join(a, b))
+}
+
+fn join<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     {
         use burn::backend::Dispatch;

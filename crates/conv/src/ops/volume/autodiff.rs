@@ -18,6 +18,7 @@ use super::norm_convolution::{
 };
 use crate::ops::autodiff::{Convolution, finish, of_one, on_graph, register, with_optional};
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
+use crate::ops::in_layer::InLayer;
 
 #[derive(Debug)]
 struct GroupNorm;
@@ -98,7 +99,7 @@ fn recomputed<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
 ) -> FloatTensor<Autodiff<B, C>> {
     let guards = tensors.each_ref().map(|tensor| tensor.node());
     let nodes = guards.each_ref().map(|guard| guard.id());
-    let prepared = transposed::<B>(spec)
+    let prepared = InLayer::new(transposed::<B>(spec))
         .prepare::<BalancedCheckpointing>(guards)
         .memory_bound()
         .retro_forward(Recomputed::<B, N> { nodes, spec, backend: PhantomData })
@@ -225,7 +226,7 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
     }
 
     fn resizing(x: FloatTensor<Self>, spec: ResizeSpec) -> FloatTensor<Self> {
-        match Resized.prepare::<C>([x.node()]).compute_bound().stateful() {
+        match InLayer::new(Resized).prepare::<C>([x.node()]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 prep.finish(spec.clone(), B::resizing(x.into_primitive(), spec))
             }

@@ -2,6 +2,7 @@
 
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Tensor, module};
+use updraft_simd::time_operation;
 
 use crate::kernels::{Divisor, Pooling};
 use crate::ops::path::LayerPath;
@@ -16,6 +17,16 @@ pub(crate) struct Window3d {
 }
 
 pub(crate) fn pool_3d(
+    x: Tensor<5>,
+    pooling: Pooling,
+    window: Window3d,
+    divisor: Divisor,
+    forced: Option<LayerPath>,
+) -> Tensor<5> {
+    time_operation(pooling.name(), || pool_by(x, pooling, window, divisor, forced))
+}
+
+fn pool_by(
     x: Tensor<5>,
     pooling: Pooling,
     window: Window3d,

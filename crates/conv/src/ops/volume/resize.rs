@@ -2,9 +2,13 @@
 
 use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Tensor, module};
+use updraft_simd::time_operation;
 
 use crate::kernels::Alignment;
 use crate::ops::path::LayerPath;
+
+/// What a timer calls both.
+const KIND: &str = "resize";
 
 /// Interpolates volumes linearly on every axis, as `PyTorch`'s `interpolate` in mode `trilinear`.
 ///
@@ -18,6 +22,10 @@ use crate::ops::path::LayerPath;
 /// # Panics
 /// If a side is 0.
 pub fn resize3d(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
+    time_operation(KIND, || resize(x, output, alignment))
+}
+
+fn resize(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
     match LayerPath::picked(None, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
@@ -51,7 +59,7 @@ pub fn resize3d(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tenso
 /// If a side is 0.
 pub fn resize2d(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
     if LayerPath::picked(None, &x.device(), x.dtype()) == LayerPath::Plain {
-        return interpolate(x, output, alignment);
+        return time_operation(KIND, || interpolate(x, output, alignment));
     }
     let output = [1, output[0], output[1]];
     resize3d(x.unsqueeze_dim::<5>(2), output, alignment).squeeze_dim::<4>(2)

@@ -4,6 +4,8 @@
 pub(super) mod gradient;
 
 use burn::tensor::{Tensor, assert_shape};
+#[cfg(feature = "flex")]
+use updraft_simd::time_operation;
 
 /// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
 ///
@@ -35,7 +37,7 @@ pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>)
             && (terms == 2 || terms == 3)
             && dtypes.all(|dtype| dtype == DType::F32)
         {
-            return fused(tensors, weights, isa);
+            return time_operation("weighted sum", || fused(tensors, weights, isa));
         }
     }
     let weight = |term: usize| weights.clone().narrow(0, term, 1).reshape([1; D]);

@@ -14,12 +14,15 @@ use super::data_plan::DataPlan;
 use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
+use crate::operation::{LayerNames, layer_names};
 use crate::task::{ClassProbability, LoadedModel, Outcome, Predicted};
 
 /// A network whose outputs are logits.
 pub(super) trait Logits: Debug + Send {
     /// From `[batch, 3, height, width]` to `[batch, classes]`.
     fn logits(&self, images: Tensor<4>) -> Tensor<2>;
+
+    fn layer_names(&self) -> LayerNames;
 }
 
 /// A trained network in the precision of its run.
@@ -34,11 +37,19 @@ impl<N: Classifier> Logits for InPrecision<N> {
         let images = images.cast(self.policy.compute);
         self.policy.scope(|| self.network.classify(images)).cast(self.policy.output)
     }
+
+    fn layer_names(&self) -> LayerNames {
+        layer_names(&self.network)
+    }
 }
 
 impl Logits for Int8Network {
     fn logits(&self, images: Tensor<4>) -> Tensor<2> {
         self.forward(images)
+    }
+
+    fn layer_names(&self) -> LayerNames {
+        LayerNames::new()
     }
 }
 
@@ -60,6 +71,10 @@ impl<N: Logits> ImageClassifier<N> {
 }
 
 impl<N: Logits> LoadedModel for ImageClassifier<N> {
+    fn layer_names(&self) -> LayerNames {
+        self.network.layer_names()
+    }
+
     fn classes(&self) -> &[String] {
         &self.classes
     }

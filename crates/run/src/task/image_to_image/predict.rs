@@ -20,6 +20,7 @@ use super::image_network::ImageNetwork;
 use super::objective::Objective;
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
+use crate::operation::{LayerNames, layer_names};
 use crate::task::{
     FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
 };
@@ -31,6 +32,8 @@ pub(super) trait Converts: Debug + Send {
 
     /// Checks that it converts windows of the size that is asked for.
     fn check(&self, plan: &ImagePlan, request: &FilePrediction) -> Result<(), RunError>;
+
+    fn layer_names(&self) -> LayerNames;
 }
 
 /// A trained network of tensors with `D` axes, in the precision of its run.
@@ -51,6 +54,10 @@ impl<const D: usize, N: ImageNetwork<D>> Converts for InPrecision<D, N> {
     fn check(&self, _: &ImagePlan, _: &FilePrediction) -> Result<(), RunError> {
         Ok(())
     }
+
+    fn layer_names(&self) -> LayerNames {
+        layer_names(&self.network)
+    }
 }
 
 impl Converts for Int8Network {
@@ -60,6 +67,10 @@ impl Converts for Int8Network {
 
     fn check(&self, plan: &ImagePlan, request: &FilePrediction) -> Result<(), RunError> {
         plan.check_file_int8(request)
+    }
+
+    fn layer_names(&self) -> LayerNames {
+        LayerNames::new()
     }
 }
 
@@ -121,6 +132,10 @@ impl<C: Converts> ImageConverter<C> {
 }
 
 impl<C: Converts> LoadedModel for ImageConverter<C> {
+    fn layer_names(&self) -> LayerNames {
+        self.network.layer_names()
+    }
+
     fn classes(&self) -> &[String] {
         &[]
     }

@@ -18,6 +18,7 @@ use super::model::PatchTarget;
 use super::reconstruct::Reconstruct;
 use super::{MaskedPlan, OBJECTIVE};
 use crate::error::RunError;
+use crate::operation::{LayerNames, layer_names};
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
 /// Added to the variance of visible patches, so that windows without structure stay finite.
@@ -123,6 +124,10 @@ impl Reconstructor {
 }
 
 impl LoadedModel for Reconstructor {
+    fn layer_names(&self) -> LayerNames {
+        layer_names(&self.network)
+    }
+
     fn classes(&self) -> &[String] {
         &[]
     }

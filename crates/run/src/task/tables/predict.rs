@@ -17,6 +17,7 @@ use super::outputs::ROWS_AT_ONCE;
 use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use crate::error::RunError;
+use crate::operation::{LayerNames, layer_names};
 use crate::task::{
     ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedTarget,
     PredictedValue,
@@ -207,6 +208,10 @@ fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<Predic
 }
 
 impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
+    fn layer_names(&self) -> LayerNames {
+        layer_names(&self.model)
+    }
+
     fn classes(&self) -> &[String] {
         &[]
     }

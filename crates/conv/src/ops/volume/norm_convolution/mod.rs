@@ -52,14 +52,20 @@ pub(crate) fn recording<const D: usize>(
 impl AnyConv {
     /// A convolution of images.
     pub(crate) fn images(shape: ConvShape<2>, isa: Isa) -> Self {
-        observe::note(shape);
         Self::Images(ConvSpec::new(shape, Activation::Identity, isa))
     }
 
     /// A convolution of volumes.
     pub(crate) fn volumes(shape: ConvShape<3>, isa: Isa) -> Self {
-        observe::note_3d(shape);
         Self::Volumes(ConvSpec::new(shape, Activation::Identity, isa))
+    }
+
+    /// Records it as a convolution of the layer that runs.
+    fn note(self) {
+        match self {
+            Self::Images(spec) => observe::note(spec.shape),
+            Self::Volumes(spec) => observe::note_3d(spec.shape),
+        }
     }
 }
 
@@ -71,6 +77,7 @@ pub(crate) fn convolve_normalized<const D: usize>(
     bias: Option<Tensor<1>>,
     conv: AnyConv,
 ) -> Tensor<D> {
+    conv.note();
     let spec = NormConvSpec { norm: norm.spec(conv.isa()), conv };
     let [gamma, beta] = norm.parameters.map(|vector| vector.into_dispatch());
     let bias = Operand::from(bias.map(Tensor::into_dispatch));
@@ -85,6 +92,7 @@ pub(crate) fn normalize_convolved<const D: usize>(
     norm: GroupNorm,
     conv: AnyConv,
 ) -> Tensor<D> {
+    conv.note();
     let spec = NormConvSpec { norm: norm.spec(conv.isa()), conv };
     let [gamma, beta] = norm.parameters.map(|vector| vector.into_dispatch());
     let (x, w) = (x.into_dispatch(), weight.into_dispatch());
@@ -97,6 +105,7 @@ pub(crate) fn convolve_joined<const D: usize>(
     weight: Tensor<D>,
     conv: AnyConv,
 ) -> Tensor<D> {
+    conv.note();
     let [a, b, w] = [a, b, weight].map(|tensor| tensor.into_dispatch());
     Tensor::from_dispatch(Dispatch::joined_convolution(a, b, w, conv))
 }

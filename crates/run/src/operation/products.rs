@@ -1,0 +1,26 @@
+//! Whether products of bf16 change what a model computes.
+
+use burn::tensor::{Device, FloatDType};
+use updraft_precision::Policy;
+use updraft_trainer::{StepContext, Task, Tensors};
+
+use crate::task::Workload;
+
+/// Samples of the forward passes that are compared.
+const SAMPLES: usize = 2;
+
+/// Whether a layer of a new model multiplies numbers rounded to bf16 under
+/// [`Policy::BF16_PRODUCTS`]: whether the outputs for example data change in a bit.
+pub(super) fn multiplies_bf16<W: Workload>(workload: &W, device: &Device) -> bool {
+    let task = workload.task();
+    let [f32, bf16] = [Policy::F32, Policy::BF16_PRODUCTS].map(|policy| {
+        device.seed(0);
+        let model = workload.init(device);
+        let (input, _) = task.example(SAMPLES, device);
+        let output = policy.scope(|| task.forward(&model, input, &StepContext::evaluation()));
+        output.cast_floats(FloatDType::F32).to_floats()
+    });
+    // A last layer that begins with zeros hides those before it.
+    let is_constant = f32.windows(2).all(|pair| pair[0] == pair[1]);
+    is_constant || f32 != bf16
+}
