@@ -16,8 +16,8 @@ use crate::progress::Display;
 
 /// Finds the largest batch whose training step fits into a memory budget.
 ///
-/// Each size is tried in a separate process: two updates and an evaluation on example data. The
-/// config key `train.auto_batch` does the same at the start of a run.
+/// Each size is tried in a separate process: two updates and an evaluation on example data. A size
+/// that comes within 5 % of the budget has to fit twice. The config key `train.auto_batch` does the same at the start of a run.
 #[derive(Debug, Args)]
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
@@ -61,11 +61,13 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
         // At most about ten sizes on each side.
         let last = (found.largest + around + 1).min(trial.samples);
         let sizes = (found.largest - around..=last).step_by((found.largest / 200).max(1));
-        for batch in sizes {
+        // The search measured its own result.
+        scanned = Some(found.largest);
+        for batch in sizes.filter(|size| *size != found.largest) {
             let fit = trial.fits(batch)?;
             note(batch, fit);
             if fit == Fit::Fits {
-                scanned = Some(batch);
+                scanned = scanned.max(Some(batch));
             }
         }
     }
