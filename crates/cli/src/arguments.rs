@@ -11,7 +11,7 @@ use crate::command::{
 
 /// Trains, measures and uses burn models.
 ///
-/// `updraft train` needs nothing: it trains a small model on generated data in under a minute.
+/// The command `train` needs nothing: it trains a small model on generated data in under a minute.
 #[derive(Debug, Parser)]
 #[command(name = "updraft", version, max_term_width = 80)]
 pub(crate) struct Arguments {

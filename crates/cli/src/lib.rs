@@ -126,9 +126,9 @@ fn ended(error: &anyhow::Error) -> u8 {
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
-        batch_find, batch_sweep, compare, compare_options, dry_run_of, endure, eval, explain,
-        launch, lr_find, pipeline, predict, probe, quantize, report, tasks, train, tune,
-        tune_performance, validate, verify, warm_up,
+        batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
+        pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance, validate,
+        verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -146,8 +146,8 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Tune(args) => tune::dry_run(registry, args),
             Command::BatchSweep(args) => batch_sweep::dry_run(registry, args),
             Command::TunePerformance(args) => tune_performance::dry_run(registry, args),
-            Command::BatchFind(args) => dry_run_of(registry, &args.config),
-            Command::WarmUp(args) => dry_run_of(registry, &args.config),
+            Command::BatchFind(args) => batch_find::dry_run(registry, args),
+            Command::WarmUp(args) => warm_up::dry_run(registry, args),
             Command::Validate(args) => validate::dry_run(registry, args),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::Endure(args) => endure::dry_run(registry, args),

@@ -75,14 +75,10 @@ impl Workload for LargestPlan {
         PerceptronConfig::new(vec![NUMBERS, 16, NUMBERS]).init(device)
     }
 
-    fn streams(
-        &self,
-        plan: &Plan,
-        used_for: StreamUse<'_>,
-    ) -> Result<Streams<TensorBatch>, RunError> {
+    fn streams(&self, plan: &Plan, of: StreamUse<'_>) -> Result<Streams<TensorBatch>, RunError> {
         let config = StreamConfig::new(plan.train.batch)
             .with_workers(plan.train.workers.into())
-            .with_part(used_for.part());
+            .with_part(of.part());
         let shuffled = config.clone().with_order(Order::Shuffled).with_seed(plan.seed);
         let train = Loader::collating(draw(self.samples, plan.seed)?, shuffled)?;
         let test = Loader::collating(draw(self.samples / 5, !plan.seed)?, config)?;

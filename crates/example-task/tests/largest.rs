@@ -92,3 +92,21 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert_eq!(said, "error: `data.samples` is 3; it must be 10 to 100000\n");
 }
+
+#[test]
+fn help_names_the_program_that_it_is_of() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for arguments in [&["--help"][..], &["train", "--help"], &["lr-find", "--help"]] {
+        let help = succeed(dir.path(), arguments);
+        assert!(help.contains("updraft-example-task"), "{help}");
+        let others = help.replace("updraft-example-task", "");
+        assert!(!others.contains("updraft "), "{help}");
+    }
+    let examples = succeed(dir.path(), &["train", "--help"]);
+    assert!(examples.contains("updraft-example-task train --resume runs/RUN"), "{examples}");
+}
+
+#[test]
+fn the_whole_task_has_less_than_150_lines() {
+    assert!(include_str!("../src/lib.rs").lines().count() < 150);
+}

@@ -60,6 +60,14 @@ pub enum RunError {
         /// The system's answer.
         cause: io::Error,
     },
+    /// Run folders cannot be created where they should be.
+    #[error("cannot create run folders in `{path}`: {cause}; name a folder that can be written")]
+    Place {
+        /// The folder of run folders.
+        path: PathBuf,
+        /// The system's answer.
+        cause: io::Error,
+    },
     /// A file of a run folder has invalid content.
     #[error("`{path}` is not what a run writes: {cause}")]
     Json {
@@ -75,7 +83,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// A plan of a run folder cannot be read.
-    #[error("`{path}` is not a plan of this build: {cause}")]
+    #[error("`{path}` is not a plan of this build: {}", without_place(.path, .cause))]
     Plan {
         /// The file.
         path: PathBuf,
@@ -273,6 +281,19 @@ fn can_be_fixed(error: &CheckpointError) -> bool {
         CheckpointError::Io { action, .. } => matches!(*action, "read" | "list"),
         CheckpointError::Gone { .. } => false,
         _ => true,
+    }
+}
+
+/// The error of a plan as part of one that names its file: only the line is left of its place.
+fn without_place(path: &Path, cause: &ConfigError) -> String {
+    let text = cause.to_string();
+    let of_file = text.strip_prefix(&format!("{}", path.display()));
+    match of_file.and_then(|rest| rest.strip_prefix(':')) {
+        Some(rest) if rest.starts_with(|first: char| first.is_ascii_digit()) => {
+            format!("line {rest}")
+        }
+        Some(rest) => rest.trim_start().to_owned(),
+        None => text,
     }
 }
 

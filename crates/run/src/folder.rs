@@ -63,27 +63,44 @@ impl RunFolder {
         }
     }
 
+    /// Checks, without writing anything, that no file is where `runs` or a folder above it has to
+    /// be, and that the system finds the folder above. Permissions are not checked:
+    /// [`try_place`](Self::try_place) does that.
+    ///
+    /// # Errors
+    /// [`RunError::Place`].
+    pub fn check_place(runs: &Path) -> Result<(), RunError> {
+        let failed = |cause| RunError::Place { path: runs.to_owned(), cause };
+        for folder in runs.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+            match fs::metadata(folder) {
+                Ok(found) if found.is_dir() => return Ok(()),
+                Ok(_) => return Err(failed(ErrorKind::NotADirectory.into())),
+                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that a run folder can be created, before any work: creates one and removes it.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// [`RunError::Place`].
     pub fn try_place(runs: &Path, plan: &Plan) -> Result<(), RunError> {
         let missing: Vec<&Path> = runs
             .ancestors()
             .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
             .collect();
-        let tried = fs::create_dir_all(runs)
-            .map_err(|cause| RunError::io("create", runs, cause))
-            .and_then(|()| {
-                let path = runs.join(format!(".{}-{}-{}", stamp(), plan.name, std::process::id()));
-                fs::create_dir(&path).map_err(|cause| RunError::io("create", &path, cause))?;
-                fs::remove_dir(&path).map_err(|cause| RunError::io("remove", &path, cause))
-            });
+        let tried = fs::create_dir_all(runs).and_then(|()| {
+            let path = runs.join(format!(".{}-{}-{}", stamp(), plan.name, std::process::id()));
+            fs::create_dir(&path)?;
+            fs::remove_dir(&path)
+        });
         for path in missing {
             // Another process may have created a run there in the meantime; then it stays.
             let _ = fs::remove_dir(path);
         }
-        tried
+        tried.map_err(|cause| RunError::Place { path: runs.to_owned(), cause })
     }
 
     /// Opens the folder of an existing run.

@@ -130,6 +130,12 @@ impl<M: Module> Run<M> {
         self.state.step
     }
 
+    /// Where the run is, with the position in the stream of batches.
+    #[must_use]
+    pub const fn state(&self) -> &RunState {
+        &self.state
+    }
+
     /// Trains to the end of the last epoch, or until `watch` returns [`Control::Stop`].
     ///
     /// `device` has autodiff and is that of the model, with burn's recomputation of element-wise

@@ -9,6 +9,7 @@ use serde_json::json;
 use updraft_run::Registry;
 use updraft_trainer::Fit;
 
+use super::would::dry_run_of;
 use super::{ConfigArgs, device_of, open};
 use crate::batch_size::{Trial, try_batch};
 use crate::json::JsonArgs;
@@ -37,6 +38,11 @@ pub(crate) struct BatchFindArgs {
 pub(crate) struct BatchProbeArgs {
     #[arg(long)]
     batch: usize,
+}
+
+/// Prints what would be read and written.
+pub(crate) fn dry_run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
+    dry_run_of(registry, &args.config, |_| "nothing; the batch size is printed".to_owned())
 }
 
 /// Prints the size that was found.

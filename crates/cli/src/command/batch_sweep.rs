@@ -5,6 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use updraft_run::{About, Plan, Registry};
 
+use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::performance::{
@@ -101,13 +102,15 @@ impl BatchSweepArgs {
     }
 }
 
-/// Prints the config's plan and the sizes.
+/// Prints what would be read and written, and the sizes.
 pub(crate) fn dry_run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
     args.check()?;
     let plan = args.config.plan(registry)?.plan;
     device_of(&plan)?;
     let rows = args.plans(registry, None)?;
-    crate::print(plan.to_toml().trim_end())?;
+    let data = data_of(&plan, args.config.data.as_deref());
+    let reads = format!("{} and {data}", config_of(&args.config));
+    Would::new(reads, "nothing; the measurements are printed").print()?;
     plan.task.find_data(args.config.data.as_deref())?;
     for (row, _) in &rows {
         crate::print(&format!("# {}", row.name))?;

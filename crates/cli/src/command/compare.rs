@@ -10,6 +10,7 @@ use updraft_run::{Plan, Registry};
 use updraft_trainer::{MetricSpec, Split, Unit};
 
 use super::comparison::{Compared, Score, best, compare, shown};
+use super::would::{Would, data_of};
 use super::{ConfigArgs, cannot, device_of};
 use crate::json::JsonArgs;
 use crate::progress::Display;
@@ -63,7 +64,7 @@ impl CompareArgs {
     }
 }
 
-/// Prints the plan of each arm.
+/// Prints what would be read and written, and the plan of each arm.
 pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
@@ -73,6 +74,11 @@ pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
             owned(&folder, &made_of(args, arm, seed))?;
         }
     }
+    let data = data_of(&plans[0], args.data.as_deref());
+    let reads = format!("{} and {data}", args.config.display());
+    let runs = args.arms.len() as u64 * args.seeds;
+    let writes = format!("{runs} run folders in {}, unless they exist", args.runs.display());
+    Would::new(reads, writes).print_before_a_plan()?;
     for (arm, plan) in args.arms.iter().zip(&plans) {
         crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()))?;
     }
@@ -97,7 +103,12 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
         );
         let (config, profile) = (Some(&*args.config), args.profile.as_deref());
         let planned = super::planned(registry, config, &settings(args, arm, 1), profile);
-        Ok(planned.with_context(|| format!("--arm {arm}"))?.plan)
+        let planned = planned.map_err(|error| {
+            let (error, of_arm) = (error.set_by("--arm", &words(arm)), format!("--arm {arm}"));
+            let names_it = error.to_string().trim_start_matches('`').starts_with("--arm ");
+            if names_it { error.into() } else { anyhow::Error::from(error).context(of_arm) }
+        });
+        Ok(planned?.plan)
     };
     args.arms.iter().map(plan).collect()
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use updraft_device::{Selection, applied};
 use updraft_run::{About, Plan, Registry};
 
+use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
 use crate::performance::{
@@ -182,10 +183,14 @@ impl CompareOptionsArgs {
     }
 }
 
-/// What the rows are, without measuring.
+/// Prints what would be read and written, and the rows.
 pub(crate) fn dry_run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
     let opened = args.open(registry, None)?;
-    crate::print(opened.plan.to_toml().trim_end())?;
+    let data = data_of(&opened.plan, args.config.data.as_deref());
+    let out = args.folder(&opened.plan);
+    let reads = format!("{} and {data}", config_of(&args.config));
+    let writes = format!("report.html and result.json in {}", out.display());
+    Would::new(reads, writes).print()?;
     for Planned { work, rows, words, without_effect } in &opened.works {
         crate::print(&format!("# {}:", work.name()))?;
         for (name, words) in words {

@@ -8,6 +8,7 @@ use serde_json::json;
 use updraft_run::{Registry, TaskKind};
 
 use super::cannot;
+use super::would::Would;
 use crate::Failed;
 use crate::endure::{Endured, Scenario, Storage, VARIANTS, endure, soak};
 use crate::terminal::say;
@@ -78,13 +79,18 @@ impl EndureArgs {
     }
 }
 
-/// Prints the plans of all runs without running them.
+/// Prints what would be read and written, and the runs.
 pub(crate) fn dry_run(registry: Registry, args: &EndureArgs) -> Result<()> {
     args.check()?;
+    let mut runs = Vec::new();
     for scenario in args.scenarios(registry)? {
-        crate::print(&format!("# {}, {}\n{}", scenario.task, scenario.variant, scenario.plan))?;
+        runs.push(format!("{} {}", scenario.task, scenario.variant));
     }
-    Ok(())
+    let reads = format!("nothing; it disturbs trials of {}", runs.join(", "));
+    match &args.dir {
+        Some(dir) => Would::new(reads, dir.display()).print(),
+        None => Would::new(reads, "a temporary folder, which is removed at the end").print(),
+    }
 }
 
 /// Disturbs runs and prints a table of the results; returns an error if a bit differs.

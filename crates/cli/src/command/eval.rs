@@ -9,6 +9,7 @@ use updraft_data::{Progress, ProgressUnit, Views};
 use updraft_run::{Ability, AnyWorkload, Int8Network, LayerTimes, Plan, Registry};
 use updraft_trainer::{Control, Evaluation};
 
+use super::would::{Would, data_of, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::wrap::hanging;
@@ -33,9 +34,8 @@ pub(crate) struct EvalArgs {
     checkpoint: Option<u64>,
     #[command(flatten)]
     int8: Int8Args,
-    /// Also evaluate with test-time augmentation, the mean of outputs: flip averages over the image
-    /// and its horizontal flip, flip-translate also over both shifted by one pixel up and left, and
-    /// down and right, with half of the weight
+    /// Also evaluate the mean of the outputs over views of each sample (test-time augmentation);
+    /// `tasks` lists the tasks that have views
     #[arg(long, value_name = "VIEWS", conflicts_with = "int8")]
     tta: Option<ViewsArg>,
     /// Trace the first N batches: trace-eval.json in the run folder for Chrome and Perfetto, and the
@@ -51,7 +51,9 @@ pub(crate) struct EvalArgs {
 /// The values of `--tta`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ViewsArg {
+    /// The sample and its horizontal flip
     Flip,
+    /// Also both shifted by one pixel up and left, and down and right, with half of the weight
     FlipTranslate,
 }
 
@@ -80,10 +82,19 @@ impl EvalArgs {
     }
 }
 
-/// Prints the run's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
-    let plan = args.open(registry)?.0.plan;
-    crate::print(plan.to_toml().trim_end())?;
+    let (OpenedRun { folder, plan, .. }, network) = args.open(registry)?;
+    let model = match network {
+        Some(_) => format!("the int8 network in {}", folder.path().display()),
+        None => model_of(&folder, &plan)?,
+    };
+    let reads = format!("{model} and {}", data_of(&plan, args.data.as_deref()));
+    let writes = match args.trace_steps {
+        Some(_) => format!("{}", folder.path().join("trace-eval.json").display()),
+        None => "nothing; the metrics are printed".to_owned(),
+    };
+    Would::new(reads, writes).print()?;
     Ok(plan.task.find_data(args.data.as_deref())?)
 }
 

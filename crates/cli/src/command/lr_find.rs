@@ -1,5 +1,7 @@
 //! `lr-find`: a learning-rate range test.
 
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
@@ -9,7 +11,8 @@ use updraft_data::{Progress, ProgressUnit};
 use updraft_run::{LrSearch, Registry};
 use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_rate};
 
-use super::{ConfigArgs, cannot, device_of, dry_run_of, open, stopped};
+use super::would::dry_run_of;
+use super::{ConfigArgs, cannot, device_of, open, stopped};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
@@ -29,9 +32,10 @@ pub(crate) struct LrFindArgs {
     /// Number of updates
     #[arg(long, default_value_t = LrRange::default().steps)]
     steps: usize,
-    /// The page with the plot
-    #[arg(long, value_name = "FILE", default_value = "lr-find.html")]
-    page: PathBuf,
+    /// The page with the plot, replaced if it exists [default: lr-find.html; if that exists,
+    /// lr-find-2.html and so on]
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -50,10 +54,11 @@ impl LrFindArgs {
     }
 }
 
-/// Prints the plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     args.range()?;
-    dry_run_of(registry, &args.config)
+    let page = args.page.as_ref().map_or("lr-find.html".into(), |page| page.to_string_lossy());
+    dry_run_of(registry, &args.config, |_| page.into_owned())
 }
 
 /// Writes the page and prints the suggestion.
@@ -74,23 +79,52 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     display.clear();
     let points = points.ok_or_else(|| stopped("all learning rates were tried"))?;
     let suggestion = suggest_learning_rate(&points);
-    let written = std::fs::write(&args.page, page(&points, suggestion)?);
-    written.map_err(|cause| cannot("write", &args.page, cause))?;
+    let text = page(&points, suggestion)?;
+    let page = match &args.page {
+        Some(page) => {
+            std::fs::write(page, text).map_err(|cause| cannot("write", page, cause))?;
+            page.clone()
+        }
+        None => write_new(&text)?,
+    };
     let Some(rate) = suggestion else {
         bail!(
             "the loss never falls clearly from --from {} to --to {}; see `{}`, and try other rates \
              or more --steps than {}",
             args.from,
             args.to,
-            args.page.display(),
+            page.display(),
             args.steps,
         )
     };
     display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
-    args.json.print(&json!({ "learning_rate": rate, "updates": points.len(), "page": args.page.to_string_lossy() }))?;
+    args.json.print(
+        &json!({ "learning_rate": rate, "updates": points.len(), "page": page.to_string_lossy() }),
+    )?;
     let config = args.config.words();
     crate::program::next(&format!("train{config} --set train.learning_rate={rate:.2e}"));
     Ok(())
+}
+
+/// Writes a page that replaces none: `lr-find.html`, or `lr-find-2.html` and so on.
+fn write_new(text: &str) -> Result<PathBuf> {
+    let mut number = 1_u32;
+    loop {
+        let path = PathBuf::from(match number {
+            1 => "lr-find.html".to_owned(),
+            more => format!("lr-find-{more}.html"),
+        });
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                let written = file.write_all(text.as_bytes());
+                return written
+                    .map(|()| path.clone())
+                    .map_err(|cause| cannot("write", &path, cause));
+            }
+            Err(cause) if cause.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(cause) => return Err(cannot("write", &path, cause)),
+        }
+    }
 }
 
 fn page(points: &[LrPoint], suggestion: Option<f64>) -> Result<String> {

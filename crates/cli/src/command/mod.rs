@@ -23,6 +23,7 @@ pub(crate) mod validate;
 mod validated;
 pub(crate) mod verify;
 pub(crate) mod warm_up;
+mod would;
 
 use std::path::{Path, PathBuf};
 
@@ -180,18 +181,6 @@ impl OpenedRun {
         Ok(Self { folder, plan, device })
     }
 
-    /// Opens a run and prints its plan, as a dry run of a command that uses its model.
-    pub(crate) fn dry_run(
-        registry: Registry,
-        at: (&Path, Option<u64>),
-        device: &str,
-        check: Check<'_>,
-    ) -> Result<Plan> {
-        let plan = Self::open_at(registry, at, device, check)?.plan;
-        crate::print(plan.to_toml().trim_end())?;
-        Ok(plan)
-    }
-
     /// Opens the run's data and checks that it is the same.
     pub(crate) fn workload(
         &self,
@@ -281,14 +270,6 @@ impl Int8Args {
 
 /// Returns an error for what the task of a plan does not support, before any work.
 pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
-
-/// The output of a dry run on a configuration: its plan. The device and the data's files must exist.
-pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
-    let plan = args.plan(registry)?.plan;
-    device_of(&plan)?;
-    crate::print(plan.to_toml().trim_end())?;
-    Ok(plan.task.find_data(args.data.as_deref())?)
-}
 
 /// The device that `--device` names.
 pub(crate) fn device_spec(device: &str) -> Result<DeviceSpec> {

@@ -13,7 +13,8 @@ use updraft_run::{
 };
 use updraft_trainer::Metric;
 
-use super::{Int8Args, OpenedRun, cannot, next_on, refused_as};
+use super::would::{Would, model_of};
+use super::{Int8Args, OpenedRun, next_on, refused_as};
 use crate::Failed;
 use crate::layer_table;
 use crate::progress::{Display, metric_text};
@@ -25,7 +26,7 @@ use crate::terminal::name;
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The files, in a format of the run's task: images, or tables with the run's features
+    /// The files with the samples, in the format of the run's data
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Number of classes to print for each sample, the most probable first [default: 1]
@@ -51,9 +52,9 @@ pub(crate) struct PredictArgs {
     image: ImageArgs,
 }
 
-/// The options of runs that predict images or volumes.
+/// The options of runs that predict a file into another one.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Runs that predict images or volumes")]
+#[command(next_help_heading = "Runs that predict into a file")]
 struct ImageArgs {
     /// The OME-TIFF to write; a prediction that was stopped is resumed
     #[arg(long, value_name = "FILE")]
@@ -153,7 +154,11 @@ impl PredictArgs {
         let run = OpenedRun::open_at(registry, at, device, &check)?;
         for file in self.files.iter().chain(&self.image.truth) {
             if !file.exists() {
-                return Err(cannot("read", file, std::io::ErrorKind::NotFound.into()));
+                bail!(
+                    "cannot read `{}`: there is no such file; name a file with samples like those \
+                     that the run was trained on",
+                    file.display()
+                );
             }
         }
         Ok(run)
@@ -183,13 +188,22 @@ impl PredictArgs {
     }
 }
 
-/// Prints the run's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
     let run = args.open(registry)?;
     if args.int8.int8 {
         Int8Network::open(&run.folder, &run.plan)?;
     }
-    crate::print(run.plan.to_toml().trim_end())
+    let model = match args.int8.int8 {
+        true => format!("the int8 network in {}", run.folder.path().display()),
+        false => model_of(&run.folder, &run.plan)?,
+    };
+    let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let reads = format!("{model} and {}", files.join(", "));
+    match &args.image.out {
+        Some(out) => Would::new(reads, out.display()).print(),
+        None => Would::new(reads, "nothing; the predictions are printed").print(),
+    }
 }
 
 /// Prints one line per sample and class, or per sample and number, to standard output.

@@ -7,6 +7,7 @@ use clap::Args;
 use updraft_run::{Plan, Registry};
 use updraft_trainer::checkpoint_step;
 
+use super::would::{Would, data_of, model_of};
 use super::{OpenedRun, files_to_predict, next_predict};
 use crate::progress::Display;
 use crate::quantization::{QuantizeFlags, Quantizing, steps};
@@ -27,10 +28,15 @@ pub(crate) struct QuantizeArgs {
     device: String,
 }
 
-/// Prints the run's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let check = |plan: &Plan| args.flags.check(plan);
-    let plan = OpenedRun::dry_run(registry, (&args.run, None), &args.device, &check)?;
+    let OpenedRun { folder, plan, .. } =
+        OpenedRun::open(registry, &args.run, &args.device, &check)?;
+    let data = data_of(&plan, args.data.as_deref());
+    let reads = format!("{} and {data}", model_of(&folder, &plan)?);
+    let place = folder.path().display();
+    Would::new(reads, format!("model.int8, model.onnx and quant.json in {place}")).print()?;
     Ok(plan.task.find_data(args.data.as_deref())?)
 }
 

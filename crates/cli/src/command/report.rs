@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{LayerTimes, Registry, RunFolder, RunSchema, read_metrics};
 
+use super::would::Would;
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
@@ -17,13 +18,13 @@ pub(crate) struct ReportArgs {
     run: PathBuf,
 }
 
-/// Prints the run's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
     let folder = RunFolder::open(&args.run)?;
-    let plan = folder.plan(registry)?;
+    folder.plan(registry)?;
     recorded(&folder)?;
-    crate::print(plan.to_toml().trim_end())?;
-    Ok(())
+    let reads = format!("the records in {}", folder.path().display());
+    Would::new(reads, folder.path().join("report.html").display()).print()
 }
 
 /// Writes `report.html` into the run folder and prints its path. No command follows.

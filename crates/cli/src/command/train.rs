@@ -15,6 +15,7 @@ use updraft_run::{
 use updraft_trainer::{Control, Ending, Event};
 
 use super::launch::note_run;
+use super::would::of_training;
 use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
@@ -33,20 +34,20 @@ const PROFILE_OF_RESUMED: &str = "--profile is for a new run; a resumed one cont
 const EXAMPLES: &str = "\
 Examples:
   Train the quickstart on generated data, in seconds:
-      updraft train
+      PROGRAM train
   Train a configuration on your own data:
-      updraft train configs/images.toml --data DIR
+      PROGRAM train configs/images.toml --data DIR
   Override settings:
-      updraft train configs/quickstart.toml --set train.epochs=3 --set seed=7
+      PROGRAM train configs/quickstart.toml --set train.epochs=3 --set seed=7
   Print the plan without training:
-      updraft train configs/cifar10.toml --dry-run
+      PROGRAM train configs/cifar10.toml --dry-run
   Continue a run that was stopped:
-      updraft train --resume runs/RUN
+      PROGRAM train --resume runs/RUN
 ";
 
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES.replace("PROGRAM", &crate::program::name()))]
 pub(crate) struct TrainCommand {
     #[command(flatten)]
     train: TrainArgs,
@@ -121,6 +122,8 @@ impl TrainArgs {
         if let Some(run) = self.resumed()? {
             run.refuse_other_model(&plan)?;
             run.newest_checkpoint()?;
+        } else {
+            RunFolder::check_place(&self.runs)?;
         }
         device_of(&plan)?;
         Ok(plan)
@@ -138,7 +141,7 @@ pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
     dry_run_for(registry, &args.train, |_| Vec::new(), &|_| Ok(()))
 }
 
-/// Prints a plan that passes a check, after the lines before it.
+/// Prints what would be done, and a plan that passes a check after the lines before it.
 pub(crate) fn dry_run_for(
     registry: Registry,
     args: &TrainArgs,
@@ -146,6 +149,7 @@ pub(crate) fn dry_run_for(
     check: Check<'_>,
 ) -> Result<()> {
     let plan = args.checked_plan(registry, check)?;
+    of_training(&plan, &args.config, args.resume.as_deref(), &args.runs).print_before_a_plan()?;
     before(&plan).iter().try_for_each(|line| crate::print(line))?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.config.data.as_deref())?)

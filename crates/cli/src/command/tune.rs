@@ -8,6 +8,7 @@ use serde_json::json;
 use updraft_run::{Planned, Registry, TunePlan};
 use updraft_tune::{Direction, Point, Study, TrialState};
 
+use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, cannot, device_of};
 use crate::Failed;
 use crate::json::JsonArgs;
@@ -112,6 +113,9 @@ impl TuneArgs {
 /// Prints the plan and the search without running it.
 pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let (planned, tune) = args.read(registry)?;
+    let data = data_of(&planned.plan, args.config.data.as_deref());
+    let reads = format!("{} and {data}", config_of(&args.config));
+    Would::new(reads, args.folder(&planned).display()).print_before_a_plan()?;
     crate::print(planned.plan.to_toml().trim_end())?;
     let study = &tune.study;
     crate::print(&hanging("# study      ", &args.folder(&planned).display().to_string()))?;

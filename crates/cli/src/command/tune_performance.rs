@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use updraft_device::applied;
 use updraft_run::{Plan, Registry};
 
+use super::would::dry_run_of;
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
 use crate::performance::{
@@ -119,10 +120,10 @@ struct Decision {
     taken: Option<(String, Spread)>,
 }
 
-/// Prints the config's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> {
     args.check()?;
-    super::dry_run_of(registry, &args.config)
+    dry_run_of(registry, &args.config, |plan| args.file(plan).display().to_string())
 }
 
 /// Measures the keys one after another and writes the profile.

@@ -14,6 +14,7 @@ use updraft_run::{
 use updraft_trainer::{BatchGradients, Control};
 
 use super::validated::{Found, Tolerances, What};
+use super::would::{Would, data_of, model_of};
 use super::{OpenedRun, next_on, refused_as, stopped};
 use crate::json::JsonArgs;
 use crate::progress::Display;
@@ -215,10 +216,13 @@ fn names(args: &ValidateArgs, both: &Both) -> Result<[String; 2]> {
     Ok([step(&both.run)?, against])
 }
 
-/// Prints the run's plan.
+/// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &ValidateArgs) -> Result<()> {
     let both = args.open(registry, Against::read(&args.against)?)?;
-    crate::print(both.run.plan.to_toml().trim_end())?;
+    let (run, data) = (&both.run, data_of(&both.run.plan, args.data.as_deref()));
+    let model = model_of(&run.folder, &run.plan)?;
+    let reads = format!("{model}, {} and {data}", args.against);
+    Would::new(reads, "nothing; the comparison is printed").print()?;
     Ok(both.run.plan.task.find_data(args.data.as_deref())?)
 }
 

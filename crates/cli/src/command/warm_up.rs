@@ -8,6 +8,7 @@ use serde_json::json;
 use updraft_device::{Applied, Backend, applied};
 use updraft_run::Registry;
 
+use super::would::dry_run_of;
 use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
@@ -25,6 +26,12 @@ pub(crate) struct WarmUpArgs {
     pub(crate) config: ConfigArgs,
     #[command(flatten)]
     json: JsonArgs,
+}
+
+/// Prints what would be read and written.
+pub(crate) fn dry_run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
+    let writes = "the file in which the device stores measured kernels, if it has one";
+    dry_run_of(registry, &args.config, |_| writes.to_owned())
 }
 
 /// Warms up the device and reports the result.

@@ -100,6 +100,15 @@ fn what_cannot_be_compared_is_refused_before_anything_is_trained() {
     for (more, expected) in [
         (&["--arm", "precision=f32"][..], "there is one --arm; name at least two"),
         (&["--arm", " ", "--arm", "precision=f32"], "an --arm is empty"),
+        (
+            &["--arm", "precision=f32", "--arm", "train.bogus=2"],
+            "error: --arm train.bogus=2: unknown key `train.bogus`",
+        ),
+        (&["--arm", "precision=f32", "--arm", "bogus"], "error: `--arm bogus` is not of the form"),
+        (
+            &["--arm", "precision=f32", "--arm", "train.epochs=2", "--set", "train.bogus=2"],
+            "--set train.bogus=2: unknown key `train.bogus`",
+        ),
         (&["--arm", "seed=3", "--arm", "precision=f32"], "`seed=3` cannot be set here"),
         (
             &["--arm", "precision=f32", "--arm", "train.epochs=2", "--set", "seed = 3"],

@@ -89,7 +89,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["validate", images, "--against", "precision=f32"], "the precision of the run"),
         (vec!["predict", "gone", "a.png"], "not a run folder"),
         (vec!["predict", "unfinished", "a.png"], "no intact checkpoint"),
-        (vec!["predict", images, "gone.png"], "cannot read `gone.png`"),
+        (
+            vec!["predict", images, "gone.png"],
+            "cannot read `gone.png`: there is no such file; name",
+        ),
         (vec!["predict", images, "a.png", "gone.png"], "cannot read `gone.png`"),
         (vec!["predict", images, "a.png", "--checkpoint", "99"], "no checkpoint of step 99"),
         (vec!["predict", images, "a.png", "--device", "cuda:0"], ABSENT),

@@ -266,12 +266,17 @@ fn a_place_for_runs_that_cannot_be_is_refused_with_the_cause_before_data_is_draw
     fs::write(dir.path().join("file"), "").expect("written");
     for (place, cause) in [("file/runs", "directory"), ("/proc/runs", "No such file")] {
         let said = run(dir.path(), &tiny(&["--runs", place, "--set", "data.train_images=5000000"]));
-        assert_eq!(said.code, 1, "{}", said.stderr);
+        assert_eq!(said.code, 2, "{}", said.stderr);
         for words in ["cannot create", place, cause] {
             assert!(said.stderr.contains(words), "`{words}` is missing: {}", said.stderr);
         }
         assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
     }
+    let dry = run(dir.path(), &tiny(&["--runs", "file/runs", "--dry-run"]));
+    assert_eq!((dry.code, dry.stdout.as_str()), (2, ""), "{}", dry.stderr);
+    assert!(dry.stderr.contains("cannot create run folders in `file/runs`"), "{}", dry.stderr);
+    succeed(dir.path(), &tiny(&["--runs", "new/runs", "--dry-run"]));
+    assert!(!dir.path().join("new").exists());
     let long = format!("name={}", "a".repeat(300));
     refused(dir.path(), &["train", "--set", &long], "it must be 1 to 200 letters, digits");
 }

@@ -28,6 +28,16 @@ fn a_range_test_of_any_task_suggests_a_learning_rate_and_plots_the_loss() {
         );
         assert!(dir.path().join("lr-find.html").exists());
 
+        // No page is replaced, unless it is named.
+        fs::write(dir.path().join("lr-find.html"), "the first").expect("written");
+        run(dir.path(), &texts(&[&arguments[..], &flat].concat()));
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("a page");
+        assert_eq!(read("lr-find.html"), "the first");
+        assert!(read("lr-find-2.html").contains("Loss over the learning rate"));
+        let named = ["--page", "lr-find.html"].map(str::to_owned);
+        run(dir.path(), &texts(&[&arguments[..], &flat, &named].concat()));
+        assert!(read("lr-find.html").contains("Loss over the learning rate"));
+
         arguments.extend(["--from", "50", "--to", "30"].map(str::to_owned));
         let said = run(dir.path(), &texts(&arguments));
         assert_eq!(said.code, 2);

@@ -23,10 +23,10 @@ mod profiles;
 mod quantize;
 mod record;
 mod refused;
-mod regression;
 mod resume;
 #[cfg(unix)]
 mod signals;
+mod tables;
 mod tasks;
 mod test_time;
 mod train;

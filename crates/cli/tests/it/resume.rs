@@ -37,6 +37,31 @@ fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
     }
 }
 
+#[test]
+fn another_batch_within_an_epoch_is_refused_by_its_key() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let more = ["--set", "train.checkpoint_every_steps=4", "--set", "train.keep_checkpoints=9"];
+    let run = succeed(dir.path(), &tiny(&more)).run_folder();
+    let plan = dir.path().join(&run).join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    fs::write(&plan, text.replace("batch = 20\n", "batch = 24\n")).expect("written");
+    let name = run.to_str().expect("text");
+    let resume = |step: &str| {
+        crate::command::run(dir.path(), &["train", "--resume", name, "--checkpoint", step])
+    };
+    // An epoch has six steps.
+    let said = resume("4");
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    let expected = format!(
+        "`train.batch` is 24; the checkpoint is from within an epoch of batches of 20: set it \
+         back in `{name}/plan.toml`, or resume at the end of an epoch with --checkpoint STEP"
+    );
+    assert!(said.stderr.contains(&expected), "{}", said.stderr);
+    let said = resume("6");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("`train.batch` is 24; the run began with 20"), "{}", said.stderr);
+}
+
 /// The only run in `dir`, once it has a checkpoint of at least this step.
 #[cfg(unix)]
 pub(crate) fn wait_for_step(dir: &Path, step: u64) -> std::path::PathBuf {

@@ -45,6 +45,11 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
     assert_eq!(images["tasks"][0]["refused"], Value::Array(Vec::new()), "{images}");
     // Of the networks that convert images, some are not quantized.
     assert!(table.contains("quantize, pipeline             yes, for 2D U-Nets with"), "{table}");
+    assert!(
+        table.contains("train.resident                 yes, for columns of numbers"),
+        "{table}"
+    );
+    assert!(table.contains("data.unknown_share = 0"), "{table}");
     let limited = &images["tasks"][1]["limited"];
     assert_eq!(limited[0]["to"], "2D U-Nets with batch norm", "{limited}");
 }
@@ -101,6 +106,13 @@ fn a_dry_run_of_every_command_writes_nothing() {
                 None => {
                     assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);
                     assert!(!said.stdout.is_empty(), "{arguments:?} printed nothing");
+                    let only_prints = ["tasks", "probe", "explain", "launch"];
+                    let says = said.stdout.contains("would write  ");
+                    assert_eq!(says, !only_prints.contains(&arguments[0]), "{}", said.stdout);
+                    // A plan is printed by the commands that train with it.
+                    let trains = ["train", "pipeline", "compare", "tune", "explain"];
+                    let has_plan = said.stdout.contains("learning_rate");
+                    assert_eq!(has_plan, trains.contains(&arguments[0]), "{arguments:?}");
                 }
                 Some(reason) => {
                     assert_eq!(said.code, 2, "{arguments:?}: {}", said.stdout);

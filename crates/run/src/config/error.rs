@@ -100,8 +100,10 @@ pub enum ConfigError {
         allowed: String,
     },
     /// A `--set` that is not `key=value`.
-    #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
+    #[error("`{option} {given}` is not of the form key=value, such as train.epochs=3")]
     Set {
+        /// The option that gave it, `--set` or another.
+        option: &'static str,
         /// The given value.
         given: String,
     },
@@ -128,6 +130,23 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The same error for a setting that another option than `--set` gave: it names that option.
+    #[must_use]
+    pub fn set_by(mut self, option: &'static str, settings: &[String]) -> Self {
+        match &mut self {
+            Self::Set { option: named, given } if settings.contains(given) => *named = option,
+            Self::UnknownKey { place, .. } => {
+                if let Some(given) = place.strip_prefix("--set ")
+                    && settings.iter().any(|set| set == given)
+                {
+                    *place = format!("{option} {given}");
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// The same error, prefixed with the option that gave the key if it is about that key.
     #[must_use]
     pub fn caused_by(mut self, option: &str, of_key: &str) -> Self {

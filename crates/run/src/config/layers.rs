@@ -122,7 +122,7 @@ fn lay(under: &mut Table, over: &Table) {
 
 /// Applies one `a.b.c=value` to the table; the value is TOML, or text if it does not parse.
 pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
-    let malformed = || ConfigError::Set { given: set.to_owned() };
+    let malformed = || ConfigError::Set { option: "--set", given: set.to_owned() };
     let (key, value) = set.split_once('=').ok_or_else(malformed)?;
     let (key, value) = (key.trim(), value.trim());
     let mut path: Vec<&str> = key.split('.').collect();

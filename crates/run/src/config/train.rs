@@ -236,9 +236,16 @@ impl TrainPlan {
         settings: &Settings,
         precision: Policy,
     ) -> Result<Self, ConfigError> {
+        let (least, why) = kind.least_batch();
+        let of_batch = |mut error| {
+            if let ConfigError::Value { expected, .. } = &mut error {
+                *expected = format!("a whole number, at least {least}{why}");
+            }
+            error
+        };
         let plan = Self {
             epochs: settings.value(&EPOCHS)?,
-            batch: settings.value(&BATCH)?,
+            batch: settings.value(&BATCH).map_err(of_batch)?,
             learning_rate: settings.value(&LEARNING_RATE)?,
             schedule: settings.value(&SCHEDULE)?,
             plateau: settings.option(&PLATEAU)?,
@@ -265,7 +272,6 @@ impl TrainPlan {
             keep_best: settings.value(&KEEP_BEST)?,
             distributed: DistributedPlan::read(settings)?,
         };
-        let (least, why) = kind.least_batch();
         let searched = plan.auto_batch.map(|auto| ("train.auto_batch.least", auto.least));
         for (key, batch) in [("train.batch", plan.batch)].into_iter().chain(searched) {
             if batch < least {

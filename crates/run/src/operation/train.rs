@@ -6,12 +6,12 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
-use updraft_data::Part;
+use updraft_data::{DataError, Part};
 use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Shared, gather};
 use updraft_trainer::{
-    Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
-    evaluate, metric_specs,
+    BatchStream, Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task,
+    TrainError, evaluate, metric_specs,
 };
 
 use super::layer_times::{TraceFiles, Tracer};
@@ -206,6 +206,7 @@ pub(super) fn train<W: Workload>(
                 TrainError::Checkpoint { cause } => folder.advised(cause),
                 other => other.into(),
             })?;
+            refuse_other_batch(&*streams.train, &run, folder.path())?;
             recorded = read_metrics(folder)?;
             notes.extend(recorded.damage());
             let aside = if is_first { folder.set_aside()? } else { 0 };
@@ -358,6 +359,29 @@ pub(super) fn train<W: Workload>(
     )?;
     drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
+}
+
+/// Returns an error for a run that is resumed within an epoch with another batch size, before later
+/// checkpoints are renamed. Other differences are errors of the training.
+fn refuse_other_batch<B, M: Module>(
+    stream: &dyn BatchStream<B>,
+    run: &Run<M>,
+    folder: &Path,
+) -> Result<(), RunError> {
+    let state = run.state();
+    let Some(Err(cause)) = state.loader.as_ref().map(|at| stream.resume(state.epoch, at)) else {
+        return Ok(());
+    };
+    let Some(DataError::ForeignState { setting: "batch", loader, state }) = cause.downcast_ref()
+    else {
+        return Ok(());
+    };
+    let reason = format!(
+        "`train.batch` is {loader}; the checkpoint is from within an epoch of batches of {state}: \
+         set it back in `{}`, or resume at the end of an epoch with --checkpoint STEP",
+        folder.join("plan.toml").display()
+    );
+    Err(RunError::Unusable { reason })
 }
 
 /// The path that rank 0 has.

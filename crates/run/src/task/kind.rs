@@ -39,6 +39,12 @@ pub trait TaskKind: Sync {
         &[]
     }
 
+    /// Whether its checkpoints have an encoder of patches, with which `model.encoder` begins a
+    /// vision transformer of another task.
+    fn trains_encoders(&self) -> bool {
+        false
+    }
+
     /// The smallest batch that its models can be trained with, and the reason if it is not 1; the
     /// reason follows the number in an error message.
     fn least_batch(&self) -> (usize, &'static str) {

@@ -6,7 +6,6 @@ use updraft_models::{EncoderConfig, TransformerConfigError};
 
 use super::TASKS;
 use super::loaded_model::FilePrediction;
-use super::masked_images::MASKED_IMAGES;
 use crate::config::{ConfigError, Settings};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -17,7 +16,7 @@ pub(super) const ENCODER: &str = "encoder";
 /// The reason why no vision transformer is quantized.
 pub(super) const NO_INT8: &str = "int8 has no attention, no layer normalization and no GELU";
 
-/// The checkpoint of a run of `masked-images`: its served one, or the path itself if it is a
+/// The checkpoint of a run that trained an encoder: its served one, or the path itself if it is a
 /// checkpoint.
 ///
 /// # Errors
@@ -28,11 +27,14 @@ pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
     }
     let folder = RunFolder::open(path)?;
     let plan = folder.plan(TASKS)?;
-    let task = plan.kind().name();
-    if task != MASKED_IMAGES {
+    if !plan.kind().trains_encoders() {
+        let tasks = TASKS.iter().filter(|kind| kind.trains_encoders());
+        let tasks: Vec<String> = tasks.map(|kind| format!("`{}`", kind.name())).collect();
         let reason = format!(
-            "`model.encoder` is `{}`, a run of `{task}`; it must be one of `{MASKED_IMAGES}`",
-            path.display()
+            "`model.encoder` is `{}`, a run of `{}`; it must be one of {}",
+            path.display(),
+            plan.kind().name(),
+            tasks.join(", ")
         );
         return Err(RunError::Unusable { reason });
     }

@@ -46,8 +46,8 @@ fn a_plan_that_is_damaged_names_its_file_and_the_cause() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
     for (text, cause) in [
-        ("seed = ", "plan.toml:1: "),
-        ("epochs = 3", "unknown key `epochs`"),
+        ("seed = ", "line 1: "),
+        ("\nepochs = 3", "line 2: unknown key `epochs`"),
         ("task = \"chess\"", "`task` is \"chess\""),
         ("train.epochs = 0", "`train.epochs` is 0"),
     ] {
@@ -57,6 +57,7 @@ fn a_plan_that_is_damaged_names_its_file_and_the_cause() {
         let message = error.to_string();
         assert!(message.contains("is not a plan of this build"), "{message}");
         assert!(message.contains(cause), "{message}");
+        assert_eq!(message.matches("plan.toml").count(), 1, "{message}");
     }
 }
 
@@ -150,5 +151,5 @@ fn a_place_that_is_tried_is_left_as_it_was() {
     assert!(!dir.path().join("a").exists());
     fs::write(dir.path().join("file"), "").expect("written");
     let error = RunFolder::try_place(&dir.path().join("file"), &plan).expect_err("a file");
-    assert!(error.to_string().contains("cannot create `"), "{error}");
+    assert!(error.to_string().contains("cannot create run folders in `"), "{error}");
 }

@@ -49,7 +49,8 @@ fn data_on_the_device_trains_to_the_bits_of_a_loader_and_resumes_as_one() {
         (IMAGES, &["train.recompute=element-wise", "train.transfer=ahead"]),
         (&rows, &[]),
         (&rows, &["train.recompute=element-wise", "train.read_every=3"]),
-        (ROWS, &["data.unknown_share=0.0"]),
+        // Its columns have no categories, so none is replaced by unknown.
+        (ROWS, &[]),
     ];
     for (text, sets) in cases {
         let loaded = plan(text, sets);
@@ -97,6 +98,27 @@ fn what_is_computed_on_the_host_in_every_epoch_is_refused_beside_it() {
         assert!(message.contains("`train.resident` is "), "{message}");
         assert!(message.contains(&format!("; it must be {expected}")), "{message}");
     }
+}
+
+#[test]
+fn rows_of_files_with_categories_are_refused_when_they_are_opened() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let text = with_missing_targets(dir.path());
+    let open = |sets: &[&str]| {
+        let plan = plan(&text, &[sets, &[RESIDENT]].concat());
+        let opening = updraft_run::Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        plan.task
+            .open(&plan, opening)
+            .map(drop)
+            .map_err(|error| (error.is_input(), error.to_string()))
+    };
+    let expected = "`train.resident` is { budget_mib = 1024 }; it must be left out with \
+                    `data.unknown_share` 0.5: unknown categories are drawn on the host; or set \
+                    that to 0";
+    let set = "data.unknown_share=0.5";
+    assert_eq!(open(&[set]), Err((true, expected.to_owned())));
+    assert_eq!(open(&[set, "data.leave_out=[\"word\"]"]), Ok(()));
+    assert_eq!(open(&[]), Ok(()));
 }
 
 #[test]

@@ -34,16 +34,13 @@ use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 /// The images are their own target; the loss is that of [`Reconstruct`].
 const OBJECTIVE: Objective = Objective::Images { loss: ImageLoss::MeanSquaredError };
 
-/// The name of the task.
-pub(super) const MASKED_IMAGES: &str = "masked-images";
-
 /// The task.
 #[derive(Debug)]
 pub(super) struct MaskedImages;
 
 impl TaskKind for MaskedImages {
     fn name(&self) -> &'static str {
-        MASKED_IMAGES
+        "masked-images"
     }
 
     fn about(&self) -> &'static str {
@@ -52,6 +49,10 @@ impl TaskKind for MaskedImages {
 
     fn keys(&self) -> &'static [Keys] {
         &[data_plan::UNPAIRED_KEYS, model::KEYS, augment::UNPAIRED_KEYS]
+    }
+
+    fn trains_encoders(&self) -> bool {
+        true
     }
 
     fn defaults(&self) -> &'static [TaskDefault] {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use updraft_data::{
-    ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, Part, RowConfig, RowEncoder,
-    Scaling, StreamConfig, Table,
+    Collate, ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, Part, RowConfig,
+    RowEncoder, Scaling, StreamConfig, Table,
 };
 use updraft_kan::Penalty;
 use updraft_models::RowFeatures;
@@ -75,6 +75,11 @@ impl TableData {
         }
     }
 
+    /// Whether categories of training rows are replaced by unknown, in each epoch.
+    pub(super) fn draws_unknown(&self) -> bool {
+        self.train.is_random()
+    }
+
     fn encode(
         (plan, targets): (&DataPlan, &TargetsPlan),
         [truth, features]: [&Table; 2],
@@ -128,11 +133,13 @@ impl TableData {
                 return Err(RunError::Unusable { reason: too_far(&encoder, at, &place(row)) });
             }
         }
+        let unknown_share =
+            if encoder.class_counts().is_empty() { 0.0 } else { plan.unknown_share };
         let encoded = Arc::new(Encoded { features, targets: values });
         Ok(Self {
             encoder,
             codes,
-            train: RowSet::new(encoded.clone(), train, plan.unknown_share),
+            train: RowSet::new(encoded.clone(), train, unknown_share),
             validation: (!validation.is_empty())
                 .then(|| RowSet::new(encoded.clone(), validation, 0.0)),
             test: RowSet::new(encoded, test, 0.0),

@@ -38,6 +38,7 @@ use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
+use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
@@ -56,6 +57,11 @@ impl TaskKind for Tables {
 
     fn about(&self) -> &'static str {
         "numbers, classes and labels from the other columns of a row"
+    }
+
+    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
+        (ability == Ability::Resident)
+            .then_some("columns of numbers, and for categories with data.unknown_share = 0")
     }
 
     fn keys(&self) -> &'static [Keys] {
@@ -91,13 +97,9 @@ impl TaskKind for Tables {
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let (data, targets) = DataPlan::read(settings)?;
-        if train.resident.is_some() && data.unknown_share > 0.0 {
-            let share = data.unknown_share;
-            let expected = format!(
-                "left out with `data.unknown_share` {share}: unknown categories are drawn on the \
-                 host; or set that to 0"
-            );
-            return Err(settings.refuse_given("train.resident", &expected));
+        // Columns of files have categories or not: the opened data decides.
+        if train.resident.is_some() && data.unknown_share > 0.0 && data.names_categories() {
+            return Err(settings.refuse_given("train.resident", &data.expected_of_resident()));
         }
         let model = ModelPlan::read(settings, data.encoding)?;
         let is_ambiguous = targets.targets.keys().any(|name| metric_name(name) == PENALTY);
@@ -165,6 +167,9 @@ impl TaskPlan for TablesPlan {
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let data = TableData::open(&self.data, &self.targets, plan.seed, opening.dir)?;
+        if let (Some(resident), true) = (plan.train.resident, data.draws_unknown()) {
+            return Err(self.data.refuse_resident(resident));
+        }
         let learn = data.learn(&self.targets, self.model.penalty());
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data.features(), heads);

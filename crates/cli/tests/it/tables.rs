@@ -1,4 +1,4 @@
-//! Regression on tables: whole runs, and what is refused.
+//! Tables: whole runs, predictions, and what is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
