@@ -5,6 +5,7 @@ mod bf16;
 mod dispatch;
 mod int8;
 mod isa;
+pub mod matrix;
 mod memory;
 mod peak;
 mod prefetch;
