@@ -6,6 +6,7 @@ mod dispatch;
 mod int8;
 mod isa;
 mod layer_times;
+pub mod matrix;
 mod memory;
 mod peak;
 mod prefetch;

@@ -107,6 +107,7 @@ fn layer(
         norm,
         basis: Basis::Gaussian(Centers { functions: count, low, high }),
         activation,
+        forced: None,
     })
 }
 

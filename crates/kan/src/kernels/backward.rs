@@ -339,7 +339,7 @@ fn take<'a>(slice: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
 }
 
 /// The sum over rows, in f64.
-fn sum_rows(rows: &[f32], sums: &mut [f32]) {
+pub(super) fn sum_rows(rows: &[f32], sums: &mut [f32]) {
     /// Columns summed side by side.
     const WIDTH: usize = 32;
     let columns = sums.len();

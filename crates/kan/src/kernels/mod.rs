@@ -8,6 +8,8 @@ mod cpu;
 pub(crate) mod cube;
 #[cfg(feature = "burn")]
 mod cube_form;
+#[cfg(any(test, feature = "flex"))]
+mod dense;
 mod forward;
 mod geometry;
 mod memory;
@@ -30,6 +32,11 @@ pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, con
 pub(crate) use cpu::Uniform;
 #[cfg(feature = "burn")]
 pub use cube_form::CubeForm;
+#[cfg(feature = "flex")]
+pub(crate) use dense::{
+    DenseGradients, DenseInput, DenseLayer, DenseScratch, DenseWeights, dense_backward,
+    dense_forward,
+};
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
 pub use memory::LayerMemory;

@@ -3,13 +3,13 @@
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{LayerNorm, LayerNormConfig};
-use burn::tensor::{DType, Device, FloatDType, Shape, Tensor, TensorData};
+use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
 use crate::basis::Basis;
 use crate::kernels::Activation;
-use crate::ops::{activate, expand};
+use crate::ops::{BasisParameters, LayerPath, PlainReason, basis_layer};
 
 /// The configuration of a [`BasisLinear`].
 ///
@@ -60,8 +60,9 @@ pub struct BasisLinearConfig {
 /// y(n,o) = bias(o) + Σ_i [ base(i,o)·φ(x(n,i)) + Σ_j coefficients(i,j,o)·f_j(norm(x(n))(i)) ]
 /// ```
 ///
-/// It computes all functions of a batch, then one product of matrices, with burn's operations on
-/// every backend.
+/// On flex, our kernels evaluate the functions of a few inputs and rows at a time and multiply them
+/// while they are in cache; the backward pass evaluates them again and keeps only the input. Other
+/// backends store all functions of a batch, with burn's operations.
 #[derive(Module, Debug)]
 pub struct BasisLinear {
     /// `[in_features, functions, out_features]`.
@@ -78,6 +79,8 @@ pub struct BasisLinear {
     pub(crate) basis: Basis,
     #[module(skip)]
     pub(crate) activation: Activation,
+    #[module(skip)]
+    pub(crate) forced: Option<LayerPath>,
 }
 
 impl BasisLinearConfig {
@@ -117,6 +120,7 @@ impl BasisLinearConfig {
             norm: self.norm.then(|| LayerNormConfig::new(inputs).init(device)),
             basis: self.basis,
             activation: self.activation.unwrap_or_default(),
+            forced: None,
         }
     }
 }
@@ -165,31 +169,59 @@ impl BasisLinear {
         &self.basis
     }
 
-    fn rows(&self, x: Tensor<2>) -> Tensor<2> {
-        time_layer(self.coefficients.id.val(), "KAN layer", || self.sums(x))
+    /// Which implementation computes the layer in f32 on its parameters' device.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.picked().unwrap_or(LayerPath::Plain)
     }
 
-    fn sums(&self, x: Tensor<2>) -> Tensor<2> {
-        let dtype = x.dtype();
-        let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
-        let [inputs, count, outputs] = self.coefficients.dims();
-        let seen = match &self.norm {
-            Some(norm) => norm.forward(x.clone()),
-            None => x.clone(),
+    /// Why burn's own operations compute the layer in f32 on its parameters' device; `None` if
+    /// kernels do.
+    #[must_use]
+    pub fn plain_reason(&self) -> Option<PlainReason> {
+        self.picked().err()
+    }
+
+    fn picked(&self) -> Result<LayerPath, PlainReason> {
+        LayerPath::of_basis(self.forced, &self.coefficients.device())
+    }
+
+    /// The same layer with a forced implementation.
+    ///
+    /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does not support
+    /// it; no kernels support f64.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::Device;
+    /// use updraft_kan::{Basis, BasisLinearConfig, LayerPath, PlainReason};
+    ///
+    /// let layer = BasisLinearConfig::new(2, 3, Basis::Rational).init(&Device::flex());
+    /// assert_eq!(layer.plain_reason(), None);
+    /// let plain = layer.with_path(LayerPath::Plain);
+    /// assert_eq!(plain.plain_reason(), Some(PlainReason::Forced));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+
+    fn rows(&self, x: Tensor<2>) -> Tensor<2> {
+        time_layer(self.coefficients.id.val(), "KAN layer", || self.outputs(x))
+    }
+
+    fn outputs(&self, x: Tensor<2>) -> Tensor<2> {
+        let seen = self.norm.as_ref().map(|norm| norm.forward(x.clone()));
+        let parameters = BasisParameters {
+            basis: self.basis,
+            activation: self.activation,
+            coefficients: self.coefficients.val(),
+            functions: self.functions.as_ref().map(Param::val),
+            base: self.base.as_ref().map(Param::val),
+            bias: self.bias.as_ref().map(Param::val),
         };
-        let parameters = self.functions.as_ref().map(Param::val);
-        let values = expand(&self.basis, seen.cast(compute), parameters);
-        let [rows, ..] = values.dims();
-        let coefficients = self.coefficients.val().cast(compute);
-        let mut y = values
-            .reshape([rows, inputs * count])
-            .matmul(coefficients.reshape([inputs * count, outputs]));
-        if let Some(base) = &self.base {
-            y = y + activate(x.cast(compute), self.activation).matmul(base.val().cast(compute));
-        }
-        if let Some(bias) = &self.bias {
-            y = y + bias.val().cast(compute).reshape([1, outputs]);
-        }
-        y.cast(dtype)
+        basis_layer(x, seen, parameters, self.forced)
     }
 }

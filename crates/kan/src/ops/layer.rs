@@ -101,6 +101,14 @@ impl LayerPath {
         }
     }
 
+    /// The kernels that compute functions in closed form in f32, or why burn's operations do.
+    pub(crate) fn of_basis(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
+        match (forced, Self::of(device)) {
+            (None, Self::Cube) => Err(PlainReason::Functions),
+            _ => Self::of_any(forced, device),
+        }
+    }
+
     fn of_any(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
         match forced {
             Some(Self::Plain) => Err(PlainReason::Forced),

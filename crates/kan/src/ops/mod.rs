@@ -1,5 +1,6 @@
 //! The kernels as a differentiable operation on burn's tensors.
 
+mod basis;
 mod conv;
 mod conv_plain;
 mod expansion;
@@ -10,6 +11,14 @@ mod reason;
 
 #[cfg(all(any(feature = "flex", feature = "cube"), feature = "autodiff"))]
 mod autodiff;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod basis_autodiff;
+#[cfg(feature = "flex")]
+mod basis_extension;
+#[cfg(feature = "flex")]
+mod basis_flex;
+#[cfg(feature = "flex")]
+mod basis_fused;
 #[cfg(feature = "cube")]
 mod cube;
 #[cfg(feature = "cube")]
@@ -25,6 +34,7 @@ mod fusion;
 #[cfg(any(feature = "flex", feature = "cube"))]
 mod listed;
 
+pub(crate) use basis::{BasisParameters, basis_layer};
 pub(crate) use conv::conv;
 pub(crate) use conv_plain::{Pixels, convolve};
 pub(crate) use expansion::expand;

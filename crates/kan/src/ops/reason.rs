@@ -20,6 +20,8 @@ pub enum PlainReason {
     Device,
     /// The kernels for GPUs compute linear layers only.
     Convolution,
+    /// The kernels for GPUs compute splines only.
+    Functions,
     /// The kernels for GPUs compute degrees 1 to 3 only.
     Degree {
         /// The degree of the splines.
@@ -48,6 +50,9 @@ impl fmt::Display for PlainReason {
             Self::Convolution => {
                 formatter.write_str("the kernels for GPUs compute no convolutions")
             }
+            Self::Functions => formatter.write_str(
+                "the kernels for GPUs compute splines, and this layer has functions in closed form",
+            ),
             Self::Degree { degree } => write!(
                 formatter,
                 "the kernels for GPUs compute degrees 1 to 3, and these splines have degree {degree}"

@@ -4,11 +4,11 @@ use burn::module::Module;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_kan::{
     Activation, Basis, BasisConv1dConfig, BasisConv2dConfig, BasisConv3dConfig, BasisKanConfig,
-    BasisLinear, BasisLinearConfig, Centers,
+    BasisLinear, BasisLinearConfig, Centers, LayerPath, PlainReason,
 };
 use updraft_testing::{
-    Numbers, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
-    parameter_gradient_check, parameter_gradients, tolerance,
+    Numbers, assert_close, assert_close_to_largest, autodiff_devices, devices, gradient_check,
+    in_dtype, parameter_gradient_check, parameter_gradients, tolerance,
 };
 
 fn bases() -> Vec<Basis> {
@@ -95,6 +95,45 @@ fn outputs_and_input_gradients_are_the_closed_forms_in_f64() {
                 let layer = in_dtype(layer, FloatDType::F64);
                 let [y, _] = reference(&layer, &x.numbers());
                 assert_close(&layer.forward(x), &y, tolerance::F64);
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_and_the_plain_path_have_the_same_outputs_and_gradients() {
+    for device in autodiff_devices() {
+        device.seed(8);
+        for basis in bases() {
+            let whole = BasisLinearConfig::new(6, 35, basis).with_groups(2).with_norm(true);
+            let bare = whole.clone().with_activation(None::<Activation>).with_bias(false);
+            for config in [whole.clone().with_train_functions(false), whole, bare.with_norm(false)]
+            {
+                let layer = config.init(&device);
+                let plain = layer.clone().with_path(LayerPath::Plain);
+                assert_eq!(plain.plain_reason(), Some(PlainReason::Forced));
+                let expected = match LayerPath::of(&device) {
+                    LayerPath::Kernels(isa) => LayerPath::Kernels(isa),
+                    _ => LayerPath::Plain,
+                };
+                assert_eq!(layer.path(), expected, "{:?}", layer.plain_reason());
+                let x = random([50, 6], &device).require_grad();
+                let [own, expected] = [&layer, &plain].map(|layer| layer.forward(x.clone()));
+                assert_close_to_largest(&own, &expected, tolerance::F32);
+                let of = |layer: &BasisLinear, y: Tensor<2>| {
+                    let gradients = y.powi_scalar(2).sum().backward();
+                    let of_x = x.grad(&gradients).expect("takes part").numbers();
+                    (of_x, parameter_gradients(layer, &gradients))
+                };
+                let ((dx, own), (dx_plain, expected)) = (of(&layer, own), of(&plain, expected));
+                assert_close_to_largest(&dx, &dx_plain, tolerance::F32_DEEP);
+                assert_eq!(own.len(), expected.len());
+                for (own, expected) in own.iter().zip(&expected) {
+                    assert_eq!(own.path, expected.path);
+                    let [own, expected] = [own, expected].map(|of| of.values.as_ref());
+                    let (own, expected) = (own.expect("takes part"), expected.expect("takes part"));
+                    assert_close_to_largest(own, expected, tolerance::F32_DEEP);
+                }
             }
         }
     }

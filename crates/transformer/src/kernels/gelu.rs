@@ -4,10 +4,10 @@
 //! # Source
 //! Hendrycks, Gimpel 2016, arXiv:1606.08415, section 2.
 
+use updraft_simd::matrix::exponential;
 use updraft_simd::{Cut, Isa, Pieces, Simd, dispatch, over, threads};
 
 use super::PIECE_ROWS;
-use super::exponential::exponential;
 use super::linear::column_sums;
 
 /// `Φ` and its slope.

@@ -4,11 +4,12 @@
 //! Goto, van de Geijn 2008, "Anatomy of high-performance matrix multiplication", ACM Transactions on
 //! Mathematical Software 34, 12: the right factor in panels, blocks of the left one for each thread.
 
+use updraft_simd::matrix::{
+    Left, Right, Rows, Target, multiply, pack, pack_transposed, tile_rows, width,
+};
 use updraft_simd::{Aligned, Cut, Isa, MAX_LANES, Pieces, Simd, dispatch, over, threads};
 
 use super::PIECE_ROWS;
-use super::panels::{Rows, pack, pack_transposed, width};
-use super::product::{Into, Left, Right, multiply, tile_rows};
 
 /// The most rows of the result that a thread computes at a time: whole tiles of every instruction set.
 const ROWS: usize = 96;
@@ -181,7 +182,7 @@ fn rows_of<S: Simd>(
         let count = TERMS.min(terms - term);
         product.pack_left(simd, [first, rows], [term, count], block);
         let left = Left::tiles::<S>(block, count);
-        let into = if term > 0 || bias.is_some() { Into::Sum } else { Into::Replaced };
+        let into = if term > 0 || bias.is_some() { Target::Sum } else { Target::Replaced };
         let right = Right { panels: &panels[term * width..], pitch: [terms * width, width] };
         multiply(simd, [rows, count, whole], left, right, to, columns, into);
         if whole < columns {

@@ -1,15 +1,12 @@
 //! Kernels on slices; nothing in here knows burn.
 
 mod attention;
-mod exponential;
 mod gelu;
 mod layer_norm;
 mod linear;
 mod linear_bf16;
 #[cfg(test)]
 mod linear_tests;
-mod panels;
-mod product;
 #[cfg(test)]
 mod tests;
 

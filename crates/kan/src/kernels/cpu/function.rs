@@ -6,7 +6,7 @@ use crate::kernels::activation::Activation;
 
 /// `φ(x)`.
 #[inline(always)]
-pub(super) fn value<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
+pub(crate) fn value<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
     match activation {
         Activation::Silu => {
             let one = simd.splat(1.0);
@@ -20,7 +20,7 @@ pub(super) fn value<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S
 
 /// `φ'(x)`.
 #[inline(always)]
-pub(super) fn slope<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
+pub(crate) fn slope<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
     let one = simd.splat(1.0);
     match activation {
         Activation::Silu => {

@@ -28,6 +28,7 @@ pub(crate) use conv_forward::{ConvJob, MOST_PIXELS, conv_tile, numbers_of_conv, 
 pub(crate) use conv_gradient::{ConvGradientJob, LINE_PITCH, gradient_tile, pixel_values};
 pub(crate) use finish::finish_row;
 pub(crate) use forward::{ForwardJob, are_few, pack_all, reads_in_place};
+pub(crate) use function::{slope, value};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};
 pub(crate) use quantized_inputs::{STEPS_OF_ONE, STEPS_OF_WEIGHT};

@@ -1,5 +1,8 @@
 //! The gradients of one head.
 
+use updraft_simd::matrix::{
+    Left, Rows, Target, exponential, multiply, pack, pack_transposed, padded, width,
+};
 use updraft_simd::{MAX_LANES, Simd, dispatch};
 
 use super::AttentionScratch;
@@ -7,9 +10,6 @@ use super::block::{
     KEYS, QUERIES, SCORES, columns, columns_of, keys_of, pack_tiles, panels_of, scores_of,
     tiles_len, write_rows,
 };
-use crate::kernels::exponential::exponential;
-use crate::kernels::panels::{Rows, pack, pack_transposed, padded, width};
-use crate::kernels::product::{Into, Left, multiply};
 
 dispatch! {
     /// Computes the gradients of a head's queries, keys and values from `[q, k, v, y, dy]`.
@@ -73,15 +73,15 @@ fn compute<S: Simd>(
             {
                 let left = keys_of::<S>(left, first_key, head_dim);
                 let right = panels_of::<S>(right, head_dim);
-                multiply(simd, shape, left, right, to, QUERIES, Into::Replaced);
+                multiply(simd, shape, left, right, to, QUERIES, Target::Replaced);
             }
             of_query.weigh(simd, scale, columns, keys, weights, dscores);
-            let into = if first_key == 0 { Into::Replaced } else { Into::Sum };
+            let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(k.range(first_key, keys));
             let right = scores_of::<S>(dscores);
             multiply(simd, [head_dim, keys, columns], left, right, of_q, QUERIES, into);
 
-            let into = if first == 0 { Into::Replaced } else { Into::Sum };
+            let into = if first == 0 { Target::Replaced } else { Target::Sum };
             let shape = [keys, queries, head_dim];
             for (left, right, to) in
                 [(&*dscores, &*q_rows, &mut *of_k), (&*weights, &*dy_rows, &mut *of_v)]

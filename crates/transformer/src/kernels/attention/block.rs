@@ -2,9 +2,7 @@
 //! what is computed for each query needs no sum over a vector.
 
 use updraft_simd::Simd;
-
-use crate::kernels::panels::{Rows, pack_transposed, padded, width};
-use crate::kernels::product::{Left, Right, tile_rows};
+use updraft_simd::matrix::{Left, Right, Rows, pack_transposed, padded, tile_rows, width};
 
 /// Queries of a block, whole panels of every instruction set.
 pub(super) const QUERIES: usize = 64;

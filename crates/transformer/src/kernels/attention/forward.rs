@@ -1,5 +1,6 @@
 //! The result of one head.
 
+use updraft_simd::matrix::{Rows, Target, exponential, multiply, pack_transposed, width};
 use updraft_simd::{Simd, dispatch};
 
 use super::AttentionScratch;
@@ -7,9 +8,6 @@ use super::block::{
     KEYS, QUERIES, SCORES, columns, columns_of, keys_of, pack_tiles, panels_of, scores_of,
     tiles_len, write_rows,
 };
-use crate::kernels::exponential::exponential;
-use crate::kernels::panels::{Rows, pack_transposed, width};
-use crate::kernels::product::{Into, multiply};
 
 dispatch! {
     /// Computes the result of a head, `[queries, head_dim]`, and the logarithm of each query's sum.
@@ -51,10 +49,10 @@ fn compute<S: Simd>(
             let keys = KEYS.min(k.count - first_key);
             let left = keys_of::<S>(k_tiles, first_key, head_dim);
             let shape = [keys, head_dim, columns];
-            multiply(simd, shape, left, q_panels, scores, QUERIES, Into::Replaced);
+            multiply(simd, shape, left, q_panels, scores, QUERIES, Target::Replaced);
             let rescaled = (first_key > 0).then_some(&mut result[..]);
             softmax.add(simd, scale, columns, &mut scores[..keys * QUERIES], rescaled);
-            let into = if first_key == 0 { Into::Replaced } else { Into::Sum };
+            let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(v.range(first_key, keys));
             let shape = [head_dim, keys, columns];
             multiply(simd, shape, left, scores_of::<S>(scores), result, QUERIES, into);

@@ -9,9 +9,8 @@ mod backward;
 mod block;
 mod forward;
 
+use updraft_simd::matrix::Rows;
 use updraft_simd::{Aligned, Cut, Isa, Pieces, over, threads};
-
-use super::panels::Rows;
 
 /// The heads of all samples in a tensor `[batch, tokens, …]`: part of each token's numbers.
 #[derive(Debug, Clone, Copy)]

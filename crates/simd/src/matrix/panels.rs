@@ -1,37 +1,50 @@
 //! Right factors of products, reordered so that a tile reads them from front to back.
 #![expect(unsafe_code, reason = "squares are transposed through pointers that were checked")]
 
-use updraft_simd::Simd;
+use crate::Simd;
 
 /// Columns of a panel: two vectors.
-pub(super) const fn width<S: Simd>() -> usize {
+#[must_use]
+pub const fn width<S: Simd>() -> usize {
     2 * S::LANES
 }
 
 /// Columns with those that fill the last panel.
-pub(super) const fn padded<S: Simd>(columns: usize) -> usize {
+#[must_use]
+pub const fn padded<S: Simd>(columns: usize) -> usize {
     columns.next_multiple_of(width::<S>())
 }
 
 /// Rows of numbers in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub struct Rows<'a> {
     /// From the first number of the first row.
-    pub(super) numbers: &'a [f32],
+    pub numbers: &'a [f32],
     /// Numbers from row to row.
-    pub(super) pitch: usize,
-    pub(super) count: usize,
+    pub pitch: usize,
+    /// How many rows there are.
+    pub count: usize,
     /// Numbers of a row.
-    pub(super) len: usize,
+    pub len: usize,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn row(&self, row: usize) -> &'a [f32] {
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[inline(always)]
+    #[must_use]
+    pub fn row(&self, row: usize) -> &'a [f32] {
         &self.numbers[row * self.pitch..][..self.len]
     }
 
     /// The same without gaps: rows at a multiple of the cache's pages would share few of its lines.
-    pub(super) fn gathered<'b>(&self, to: &'b mut [f32]) -> Rows<'b> {
+    ///
+    /// # Panics
+    /// If a row is missing.
+    #[must_use]
+    pub fn gathered<'b>(&self, to: &'b mut [f32]) -> Rows<'b> {
         for (row, to) in to.chunks_mut(self.len).enumerate() {
             to.copy_from_slice(self.row(row));
         }
@@ -39,14 +52,21 @@ impl<'a> Rows<'a> {
     }
 
     /// Some of them.
-    pub(super) fn range(&self, first: usize, count: usize) -> Self {
+    ///
+    /// # Panics
+    /// If the first of them is missing.
+    #[must_use]
+    pub fn range(&self, first: usize, count: usize) -> Self {
         Self { numbers: &self.numbers[first * self.pitch..], count, ..*self }
     }
 }
 
 /// Packs rows: `panel[p][row][lane] = rows[row][p·width + lane]`, 0 behind the last column.
+///
+/// # Panics
+/// If a row is missing or the panels are too short.
 #[inline(always)]
-pub(super) fn pack(width: usize, rows: Rows<'_>, panels: &mut [f32]) {
+pub fn pack(width: usize, rows: Rows<'_>, panels: &mut [f32]) {
     let depth = rows.count;
     for row in 0..depth {
         let mut whole = rows.row(row).chunks_exact(width);
@@ -63,8 +83,11 @@ pub(super) fn pack(width: usize, rows: Rows<'_>, panels: &mut [f32]) {
 }
 
 /// Packs the transpose of rows: `panel[p][k][lane] = rows[p·width + lane][k]`, 0 behind the last row.
+///
+/// # Panics
+/// If a row is missing or the panels are too short.
 #[inline(always)]
-pub(super) fn pack_transposed<S: Simd>(simd: S, width: usize, rows: Rows<'_>, panels: &mut [f32]) {
+pub fn pack_transposed<S: Simd>(simd: S, width: usize, rows: Rows<'_>, panels: &mut [f32]) {
     let depth = rows.len;
     for panel in 0..rows.count.div_ceil(width) {
         let panel_rows = rows.range(panel * width, width.min(rows.count - panel * width));

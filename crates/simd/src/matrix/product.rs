@@ -1,18 +1,18 @@
 //! Products of small matrices: tiles of registers over packed panels.
 #![expect(unsafe_code, reason = "operands are read through pointers, checked once for a product")]
 
-use updraft_simd::Simd;
-
 use super::panels::{padded, width};
+use crate::Simd;
 
 /// Rows of the tallest tile.
-pub(super) const fn tile_rows<S: Simd>() -> usize {
+#[must_use]
+pub const fn tile_rows<S: Simd>() -> usize {
     if S::LANES == 16 { 12 } else { 6 }
 }
 
 /// The left factor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left<'a> {
+pub struct Left<'a> {
     numbers: &'a [f32],
     /// Numbers from row to row of a tile, and from one `k` to the next.
     pitch: [usize; 2],
@@ -22,12 +22,14 @@ pub(super) struct Left<'a> {
 
 impl<'a> Left<'a> {
     /// `a[row·pitch[0] + k·pitch[1]]`.
-    pub(super) const fn new(numbers: &'a [f32], pitch: [usize; 2]) -> Self {
+    #[must_use]
+    pub const fn new(numbers: &'a [f32], pitch: [usize; 2]) -> Self {
         Self { numbers, pitch, tile: [usize::MAX, 0] }
     }
 
     /// Tiles of [`tile_rows`] rows, packed as panels of that width: a tile is read from front to back.
-    pub(super) const fn tiles<S: Simd>(numbers: &'a [f32], depth: usize) -> Self {
+    #[must_use]
+    pub const fn tiles<S: Simd>(numbers: &'a [f32], depth: usize) -> Self {
         let rows = tile_rows::<S>();
         Self { numbers, pitch: [1, rows], tile: [rows, depth * rows] }
     }
@@ -42,19 +44,19 @@ impl<'a> Left<'a> {
 
 /// The right factor, packed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Right<'a> {
+pub struct Right<'a> {
     /// From the first `k` of the first panel.
-    pub(super) panels: &'a [f32],
+    pub panels: &'a [f32],
     /// Numbers from panel to panel, and from one `k` to the next.
-    pub(super) pitch: [usize; 2],
+    pub pitch: [usize; 2],
 }
 
-/// Whether a product replaces what its result holds.
+/// What a product does to the numbers of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Into {
-    /// It does.
+pub enum Target {
+    /// They are replaced.
     Replaced,
-    /// It is added.
+    /// The product is added to them.
     Sum,
 }
 
@@ -67,14 +69,14 @@ const DEPTH: usize = 512;
 /// # Panics
 /// If a factor or the result is too short.
 #[inline(always)]
-pub(super) fn multiply<S: Simd>(
+pub fn multiply<S: Simd>(
     simd: S,
     [rows, depth, columns]: [usize; 3],
     left: Left<'_>,
     right: Right<'_>,
     c: &mut [f32],
     c_pitch: usize,
-    into: Into,
+    into: Target,
 ) {
     let width = width::<S>();
     let panels = columns.div_ceil(width);
@@ -89,7 +91,7 @@ pub(super) fn multiply<S: Simd>(
     assert!((rows - 1) * c_pitch + padded::<S>(columns) <= c.len(), "the result is too short");
     for first in (0..depth).step_by(DEPTH) {
         let steps = DEPTH.min(depth - first);
-        let adds = first > 0 || into == Into::Sum;
+        let adds = first > 0 || into == Target::Sum;
         for panel in 0..panels {
             // SAFETY: the panel lies in the factor, as asserted.
             let b = unsafe {

@@ -1,0 +1,19 @@
+//! Layers of functions in closed form: the functions of some rows and inputs are evaluated into a
+//! panel that stays in cache, then multiplied with packed weights.
+
+mod backward;
+mod chunk;
+mod forward;
+mod function;
+mod layer;
+mod panel;
+mod plan;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+pub(crate) use backward::dense_backward;
+pub(crate) use forward::dense_forward;
+pub(crate) use layer::{DenseGradients, DenseInput, DenseLayer, DenseWeights};
+pub(crate) use scratch::DenseScratch;

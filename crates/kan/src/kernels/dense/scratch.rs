@@ -1,0 +1,44 @@
+//! Work space of a layer of functions in closed form.
+
+use updraft_simd::Aligned;
+
+/// Work space that grows to what a call needs and is reused by the next.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DenseScratch {
+    /// What all threads share.
+    pub(super) shared: Aligned,
+    /// Sums of the gradients of the functions' parameters.
+    pub(super) sums: Vec<f64>,
+    pub(super) threads: Vec<DenseSpace>,
+}
+
+/// Work space of a thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DenseSpace {
+    /// Inputs by column, and what the base branch sees if that differs.
+    pub(super) columns: [Aligned; 2],
+    /// Values of functions.
+    pub(super) panel: Aligned,
+    /// Their gradients.
+    pub(super) gradients: Aligned,
+    /// Packed weights.
+    pub(super) weights: Aligned,
+    /// The last panel of a result, or sums of weights' gradients.
+    pub(super) result: Aligned,
+    /// A vector for each parameter of the functions.
+    pub(super) lanes: Aligned,
+}
+
+impl DenseScratch {
+    /// The shared numbers and the work space of each thread.
+    pub(super) fn split(
+        &mut self,
+        shared: usize,
+        threads: usize,
+    ) -> (&mut [f32], &mut Vec<f64>, &mut [DenseSpace]) {
+        if self.threads.len() < threads {
+            self.threads.resize_with(threads, DenseSpace::default);
+        }
+        (self.shared.grown(shared), &mut self.sums, &mut self.threads[..threads])
+    }
+}
