@@ -14,7 +14,9 @@ use crate::Failed;
 use crate::child::{die_first, ran_out_of_memory, says_out_of_memory};
 use crate::command::stopped;
 use crate::device::choose;
+use crate::progress::Display;
 use crate::stop;
+use crate::wrap::hanging;
 
 /// The result of trying a batch size in a process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -164,6 +166,22 @@ fn fits_within(budget: u64, mut peak: impl FnMut() -> Result<Option<u64>>) -> Re
     let is_close = first.is_some_and(|bytes| budget.saturating_sub(bytes) < budget / CLOSE);
     let all = fits(first) && (!is_close || fits(peak()?));
     Ok(if all { Fit::Fits } else { Fit::TooLarge })
+}
+
+/// The batch size that `train.auto_batch` finds, which is also printed.
+pub(crate) fn fitting_batch(
+    plan: &Plan,
+    workload: &dyn AnyWorkload,
+    selection: &Selection,
+    display: &Display,
+) -> Result<usize> {
+    let trial = Trial::new(plan, workload, selection, None)?;
+    let found = trial.search(&mut |_, _| {})?;
+    let (batch, largest, probes) = (found.batch, found.largest, found.probes);
+    let (mib, bound) = (trial.budget_bytes >> 20, trial.bound(&found));
+    let text = format!("{batch}: {largest} fit into {mib} MiB{bound}, {probes} sizes tried");
+    display.line(&hanging("batch    ", &text));
+    Ok(found.batch)
 }
 
 /// Trains two steps and evaluates on example data, and reports the peak memory.

@@ -17,7 +17,7 @@ use updraft_trainer::{Control, Ending, Event};
 use super::launch::note_run;
 use super::would::of_training;
 use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
-use crate::batch_size::Trial;
+use crate::batch_size::fitting_batch;
 use crate::device::make_default;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
@@ -323,22 +323,6 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
         bail!("`train.recompute_batch_norms` needs a single rank; remove it");
     }
     Ok(())
-}
-
-/// The batch size that `train.auto_batch` finds.
-fn fitting_batch(
-    plan: &Plan,
-    workload: &dyn AnyWorkload,
-    selection: &Selection,
-    display: &Display,
-) -> Result<usize> {
-    let trial = Trial::new(plan, workload, selection, None)?;
-    let found = trial.search(&mut |_, _| {})?;
-    let (batch, largest, probes) = (found.batch, found.largest, found.probes);
-    let (mib, bound) = (trial.budget_bytes >> 20, trial.bound(&found));
-    let text = format!("{batch}: {largest} fit into {mib} MiB{bound}, {probes} sizes tried");
-    display.line(&hanging("batch    ", &text));
-    Ok(found.batch)
 }
 
 /// Displays a run, and writes its log to its folder.
