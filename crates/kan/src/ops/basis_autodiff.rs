@@ -7,6 +7,7 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
+use updraft_simd::NodeLayer;
 
 use super::basis_extension::{
     BasisBackend, BasisGradients, BasisGradientsBackend, BasisSpec, BasisWanted,
@@ -25,7 +26,7 @@ fn split<T>(parts: Parts, tensors: impl IntoIterator<Item = T>) -> ([T; 2], [Opt
 
 /// A layer of an input, coefficients, and as many other tensors as it has.
 #[derive(Debug)]
-struct BasisLayer;
+struct BasisLayer(NodeLayer);
 
 impl<B: BasisGradientsBackend, const N: usize> Backward<B, N> for BasisLayer {
     type State = ([NodeId; N], Parts, BasisSpec);
@@ -49,6 +50,8 @@ impl<B: BasisGradientsBackend, const N: usize> Backward<B, N> for BasisLayer {
             weights: first[1] || of_base || of_bias,
             functions: of_functions,
         };
+        let passes = u64::from(wanted.x || wanted.seen) + u64::from(wanted.weights);
+        let _pass = self.0.time_backward(passes);
         let has_bias = bias.is_some();
         let [seen, functions, base] = [seen, functions, base].map(Operand::from);
         let of = B::basis_layer_gradients(
@@ -81,7 +84,8 @@ fn on_graph<B: BasisGradientsBackend, C: CheckpointStrategy, const N: usize>(
     spec: BasisSpec,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes = std::array::from_fn(|index| tensors[index].node());
-    match Backward::<B, N>::prepare::<C>(BasisLayer, nodes).compute_bound().stateful() {
+    let layer = BasisLayer(NodeLayer::current());
+    match Backward::<B, N>::prepare::<C>(layer, nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
             let states = std::array::from_fn(|index| prep.checkpoint(&tensors[index]));
             let y = compute::<B, C>(tensors, parts, spec.clone());

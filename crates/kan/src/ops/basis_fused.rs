@@ -2,6 +2,7 @@
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
+use updraft_simd::add_operations;
 
 use super::basis::BasisParameters;
 use super::basis_extension::{BasisBackend, BasisSpec};
@@ -22,7 +23,9 @@ pub(super) fn layer(
     let dtype = x.dtype();
     assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
     let BasisParameters { basis, activation, coefficients, functions, base, bias } = parameters;
-    let [inputs, _, outputs] = coefficients.dims();
+    let [inputs, count, outputs] = coefficients.dims();
+    let products = x.dims()[0] * inputs * outputs * (count + usize::from(base.is_some()));
+    add_operations(2 * products as u64);
     let groups = functions.as_ref().map_or(1, |functions| functions.dims()[0]);
     let operand = |tensor: Option<Tensor<2>>| {
         Operand::from(tensor.map(|tensor| tensor.cast(FloatDType::F32).into_dispatch()))

@@ -40,19 +40,27 @@ fn splines_have_the_time_and_the_operations_of_both_passes() {
 }
 
 #[test]
-fn functions_in_closed_form_have_the_time_of_the_forward_pass() {
+fn functions_in_closed_form_have_the_times_of_the_passes_that_kernels_compute() {
     let _alone = updraft_testing::alone();
     let device = &Device::flex().autodiff();
     let basis = Basis::Chebyshev { degree: 3 };
-    let linear = BasisLinearConfig::new(3, 4, basis).init(device);
-    let conv = BasisConv2dConfig::new([2, 3], [2, 2], basis).init(device);
-    let of_linear = passes(|| linear.forward(Tensor::<2>::ones([4, 3], device)));
-    let of_conv = passes(|| conv.forward(Tensor::<4>::ones([1, 2, 4, 4], device)));
-    for ([forward, backward], parameter) in
-        [(of_linear, linear.coefficients.id), (of_conv, conv.coefficients.id)]
+    let linear = BasisLinearConfig::new(3, 4, basis).with_activation(None).init(device);
+    let rows = Tensor::<2>::ones([5, 3], device).require_grad();
+    let [forward, backward] = passes(|| linear.forward(rows));
+    // Four functions of each of three inputs.
+    let operations = 2 * 5 * (4 * 3) * 4;
+    for (spans, (pass, factor)) in
+        [forward, backward].iter().zip([(LayerPass::Forward, 1), (LayerPass::Backward, 2)])
     {
-        assert_eq!(forward.len(), 1, "{forward:?}");
-        assert_eq!(forward[0].layer.parameter, Some(parameter.val()));
-        assert_eq!(backward, [], "burn's operations compute its gradients");
+        let [span] = &spans[..] else { panic!("{spans:?}") };
+        assert_eq!((span.layer.kind, span.pass), ("KAN layer", pass));
+        assert_eq!(span.layer.parameter, Some(linear.coefficients.id.val()));
+        assert_eq!(span.operations, factor * operations, "{pass:?}");
     }
+
+    let conv = BasisConv2dConfig::new([2, 3], [2, 2], basis).init(device);
+    let [forward, backward] = passes(|| conv.forward(Tensor::<4>::ones([1, 2, 4, 4], device)));
+    assert_eq!(forward.len(), 1, "{forward:?}");
+    assert_eq!(forward[0].layer.parameter, Some(conv.coefficients.id.val()));
+    assert_eq!(backward, [], "burn's operations compute its gradients");
 }
