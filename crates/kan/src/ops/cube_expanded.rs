@@ -110,7 +110,7 @@ impl<'a> Expanded<'a> {
                 y.handle.clone().offset_start(offset),
                 y.dtype,
             );
-            product(values, weights.clone(), Some(rows), y.dtype);
+            product(values, weights.clone(), rows);
         }
         if let Some(bias) = bias {
             let [bias, to] = [bias, &y].map(|tensor| tensor.clone().into_buffer_arg());
@@ -138,8 +138,9 @@ impl Expanded<'_> {
         for first in (0..inputs).step_by(most) {
             let part = part(0..batch, first..inputs.min(first + most));
             if let Some(dx) = dx {
-                let of_values =
-                    product(dy.clone(), transposed(self.weights(part)), None, self.dtype);
+                let of_values = self.matrix(batch, part.inputs as usize * layer.rows());
+                let weights = transposed(self.weights(part));
+                product(dy.clone(), weights, of_values.clone());
                 contract(
                     client,
                     geometry,
@@ -154,7 +155,9 @@ impl Expanded<'_> {
             }
             if let Some(of_spline) = of_spline {
                 let values = transposed(self.bases(part, true));
-                let of_matrix = product(values, dy.clone(), None, DType::F32);
+                let rows = part.inputs as usize * layer.rows();
+                let of_matrix = tensors.empty([rows, geometry.out_features()]);
+                product(values, dy.clone(), of_matrix.clone());
                 let destinations = WeightGradients {
                     spline: of_spline.clone().into_buffer_arg(),
                     base: tensors.or_empty(of_base),
@@ -176,18 +179,16 @@ fn part(samples: std::ops::Range<usize>, inputs: std::ops::Range<usize>) -> Part
     }
 }
 
-/// A matrix product in numbers of its factors, summed in f32.
+/// Writes a matrix product, summed in f32, to a contiguous matrix: those that burn makes have rows
+/// that begin at multiples of the device's alignment.
 ///
 /// # Panics
 /// If the device cannot compute it, which for contiguous and transposed matrices none has shown.
-fn product(
-    left: CubeTensor,
-    right: CubeTensor,
-    to: Option<CubeTensor>,
-    dtype: DType,
-) -> CubeTensor {
-    matmul(left, right, to, MatmulStrategy::default(), dtype)
-        .unwrap_or_else(|error| panic!("the device has no matrix product: {error:?}"))
+fn product(left: CubeTensor, right: CubeTensor, to: CubeTensor) {
+    let dtype = to.dtype;
+    if let Err(error) = matmul(left, right, Some(to), MatmulStrategy::default(), dtype) {
+        panic!("the device has no matrix product: {error:?}");
+    }
 }
 
 #[cfg(feature = "autodiff")]

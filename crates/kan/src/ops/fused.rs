@@ -38,8 +38,8 @@ pub(super) fn layer<const D: usize>(
     #[cfg(feature = "cube")]
     let forms = {
         let of_input = match dtype {
-            DType::BF16 => Some(CubeForm::Bf16),
-            DType::F16 => Some(CubeForm::F16),
+            DType::BF16 => Some(CubeForm::ExpandedBf16),
+            DType::F16 => Some(CubeForm::ExpandedF16),
             _ => None,
         };
         Forms { forced, of_input }

@@ -138,7 +138,7 @@ impl fmt::Display for LayerPath {
 ///
 /// On flex it runs our kernels, and on GPUs too if they compute the grid, in f32: bf16 and f16 are
 /// computed in f32 and rounded once, except that on GPUs with tensor cores their products are those
-/// of [`CubeForm::Bf16`] and [`CubeForm::F16`]. For the backward pass nothing is kept but the input
+/// of [`CubeForm::ExpandedBf16`] and [`CubeForm::ExpandedF16`]. For the backward pass nothing is kept but the input
 /// and the parameters.
 /// f64, other grids on GPUs, and every other backend take burn's own operations, with the same
 /// result; there the bases of bf16 and f16 are computed in f32 too.

@@ -34,6 +34,7 @@ pub(crate) fn chosen(
         assert!(is_for(form), "the device cannot compute this layer in the form \"{form}\"");
         return form;
     }
+    let of_input = of_input.filter(|&form| expanded::is_on_tensor_cores(client, form));
     let in_order = of_input.into_iter().chain([CubeForm::Dense]);
     in_order.into_iter().find(|&form| is_for(form)).unwrap_or(CubeForm::Sparse)
 }

@@ -63,6 +63,14 @@ pub(super) fn is_for(client: &Client, layer: CubeLayer, form: CubeForm) -> bool 
     })
 }
 
+/// Whether a device has tensor cores for the numbers of a form.
+pub(super) fn is_on_tensor_cores(client: &Client, form: CubeForm) -> bool {
+    numbers(form).is_some_and(|numbers| {
+        let configs = &client.properties().features.matmul.cmma;
+        configs.iter().any(|config| [config.a_type, config.b_type] == [numbers; 2])
+    })
+}
+
 /// Pairs of a cube, whose rows fit into shared memory in numbers of this size; 0 if no pair does.
 pub(crate) fn pairs_of_cube(layer: CubeLayer, number_bytes: usize) -> u32 {
     let fit = SHARED_BYTES / (layer.rows() * number_bytes);
