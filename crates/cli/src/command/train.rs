@@ -9,8 +9,8 @@ use serde_json::json;
 use updraft_device::Selection;
 use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
-    AnyWorkload, Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError,
-    RunFolder, Trained, Training, UnusedKey,
+    Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError, RunFolder,
+    Trained, Training, UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event};
 
