@@ -18,7 +18,8 @@ use crate::progress::Display;
 /// Finds the largest batch whose training step fits into a memory budget.
 ///
 /// Each size is tried in a separate process: two updates and an evaluation on example data. A size
-/// that comes within 5 % of the budget has to fit twice. The config key `train.auto_batch` does the same at the start of a run.
+/// that comes within 5 % of the budget has to fit twice. The config key `train.auto_batch` does the
+/// same at the start of a run.
 #[derive(Debug, Args)]
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The form of expanded bases on burn's backend for GPUs: our kernels around burn's matrix product.
+//! The expanded forms on burn's backend for GPUs: our kernels write matrices, and burn's product
+//! multiplies them.
 //!
 //! The forward pass takes a part of the batch at a time, the backward pass a part of the inputs, so
 //! that every product writes final numbers.

@@ -1,5 +1,5 @@
-//! What the form of expanded bases needs beside the matrix products, which are not ours: values of
-//! bases in the device's memory, weights as a matrix, and the way back from both.
+//! The kernels of the expanded forms, whose matrix products are burn's: they write the values of all
+//! bases and the weights as matrices, and turn the gradients of both into those of the layer.
 //!
 //! A row of the matrices is a basis of an input, or its base branch.
 
@@ -45,7 +45,7 @@ impl Part {
 }
 
 /// The numbers of the matrices of a form; `None` for those that expand no bases.
-pub(crate) fn numbers(form: CubeForm) -> Option<ElemType> {
+fn numbers(form: CubeForm) -> Option<ElemType> {
     let kind = match form {
         CubeForm::Expanded => FloatKind::F32,
         CubeForm::ExpandedBf16 => FloatKind::BF16,
@@ -72,7 +72,7 @@ pub(super) fn is_on_tensor_cores(client: &Client, form: CubeForm) -> bool {
 }
 
 /// Pairs of a cube, whose rows fit into shared memory in numbers of this size; 0 if no pair does.
-pub(crate) fn pairs_of_cube(layer: CubeLayer, number_bytes: usize) -> u32 {
+fn pairs_of_cube(layer: CubeLayer, number_bytes: usize) -> u32 {
     let fit = SHARED_BYTES / (layer.rows() * number_bytes);
     UNITS.min(u32::try_from(fit).unwrap_or(UNITS))
 }
