@@ -1,12 +1,17 @@
 //! `test`: every test of the workspace.
 
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use crate::cargo::Cargo;
 use crate::{arm, is_here, print, updraft};
 
 /// The program first, so that nothing is compiled twice after `train`.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
+
+/// The library that reads the headers of MPI at build time.
+const LIBCLANG: &str = "libclang";
 
 /// Tests that run only if the programs that they need are installed.
 const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
@@ -18,7 +23,7 @@ const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
     ),
     (
         "ranks over MPI",
-        &["mpirun", "mpicc"],
+        &["mpirun", "mpicc", LIBCLANG],
         Cargo::new("test --workspace --features updraft/mpi,updraft-trainer/mpi --test mpi"),
     ),
 ];
@@ -26,7 +31,7 @@ const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
 pub(crate) fn run(dry_run: bool) -> ExitCode {
     let mut steps = STEPS.to_vec();
     for (name, needs, step) in OPTIONAL {
-        let missing: Vec<_> = needs.iter().copied().filter(|tool| !is_here(tool)).collect();
+        let missing: Vec<_> = needs.iter().copied().filter(|need| !is_installed(need)).collect();
         if missing.is_empty() {
             steps.push(step);
         } else {
@@ -35,9 +40,14 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
     }
     for step in steps {
         print(&format!("> {}", step.typed()));
-        if !dry_run && let Err(code) = step.run() {
+        if dry_run {
+            continue;
+        }
+        let started = Instant::now();
+        if let Err(code) = step.run() {
             return code;
         }
+        print(&format!("  {:.1} s", started.elapsed().as_secs_f64()));
     }
     match arm::missing() {
         Some(missing) => {
@@ -46,4 +56,38 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
         }
         None => arm::run(dry_run),
     }
+}
+
+fn is_installed(need: &str) -> bool {
+    if need == LIBCLANG { has_libclang() } else { is_here(need) }
+}
+
+/// Whether `libclang.so` is in one of the folders that the crate `clang-sys` searches on Linux and
+/// macOS.
+fn has_libclang() -> bool {
+    if let Some(path) = std::env::var_os("LIBCLANG_PATH") {
+        return is_libclang(Path::new(&path)) || holds_libclang(Path::new(&path));
+    }
+    let configured = Command::new("llvm-config").arg("--libdir").output();
+    let configured = configured.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let roots = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/homebrew/opt/llvm/lib"];
+    let mut folders: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
+    folders.extend(configured.map(|folder| PathBuf::from(folder.trim())));
+    for entry in std::fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
+        folders.extend([entry.path(), entry.path().join("lib")]);
+    }
+    folders.iter().any(|folder| holds_libclang(folder))
+}
+
+fn holds_libclang(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| is_libclang(&path))
+}
+
+/// `libclang.so`, `libclang-14.so.1` and `libclang.dylib`, but not `libclang-cpp.so.14`.
+fn is_libclang(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(rest) = name.strip_prefix("libclang") else { return false };
+    let rest = rest.trim_start_matches(|c: char| c == '-' || c == '.' || c.is_ascii_digit());
+    name != "libclang" && (rest.starts_with("so") || rest.starts_with("dylib"))
 }
