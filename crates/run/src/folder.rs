@@ -216,10 +216,11 @@ impl RunFolder {
     /// # Errors
     /// As [`newest_checkpoint`](Self::newest_checkpoint).
     pub fn served_checkpoint(&self, plan: &Plan) -> Result<PathBuf, RunError> {
-        if plan.train.early_stop.is_some()
+        if let Some(stop) = &plan.train.early_stop
             && self.checkpoint.is_none()
             && let Some(best) =
-                best_checkpoint(&self.checkpoints()).map_err(|error| self.advised(error))?
+                best_checkpoint(&self.checkpoints(), stop.metric_or(&plan.train.criterion))
+                    .map_err(|error| self.advised(error))?
         {
             return Ok(best);
         }

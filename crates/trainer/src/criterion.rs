@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bits::Bits;
 use crate::error::TrainError;
 use crate::events::EpochReport;
 use crate::metric::{Direction, MetricSpec};
@@ -91,6 +90,15 @@ impl Criterion {
     /// # Errors
     /// [`TrainError::Setting`], which lists the metrics, if it is none of them.
     pub fn direction(&self, metrics: &[MetricSpec]) -> Result<Direction, TrainError> {
+        self.direction_of("criterion", metrics)
+    }
+
+    /// As [`direction`](Self::direction), where another setting has the criterion.
+    pub(crate) fn direction_of(
+        &self,
+        setting: &'static str,
+        metrics: &[MetricSpec],
+    ) -> Result<Direction, TrainError> {
         if let Some(found) = metrics.iter().find(|spec| spec.name == self.metric) {
             return Ok(found.direction);
         }
@@ -99,7 +107,7 @@ impl Criterion {
             .iter()
             .flat_map(|split| metrics.iter().map(move |spec| format!("`{split}-{}`", spec.name)));
         let expected = format!("one of {}", known.collect::<Vec<_>>().join(", "));
-        Err(TrainError::setting("criterion", format!("`{self}`"), expected))
+        Err(TrainError::setting(setting, format!("`{self}`"), expected))
     }
 
     /// The value in an epoch; `None` if it was not measured or is not defined.
@@ -108,48 +116,6 @@ impl Criterion {
         match self.split {
             Split::Train => report.train.value(&self.metric),
             Split::Test => report.test.as_ref()?.value(&self.metric),
-        }
-    }
-}
-
-/// The criterion's value at a checkpoint that ends an epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EpochScore {
-    pub(crate) criterion: Criterion,
-    pub(crate) direction: Direction,
-    /// The bits of the value, because JSON readers may round decimals.
-    bits: Bits,
-}
-
-impl EpochScore {
-    pub(crate) fn new(criterion: Criterion, direction: Direction, value: f64) -> Self {
-        Self { criterion, direction, bits: Bits::of(value) }
-    }
-
-    pub(crate) fn value(&self) -> f64 {
-        self.bits.number()
-    }
-}
-
-/// The best value so far, and the number of epochs since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Record {
-    /// The bits of the best value, because JSON readers may round decimals.
-    best_bits: Option<Bits>,
-    /// Epochs since.
-    pub(crate) waited: u64,
-}
-
-impl Record {
-    /// Records an epoch's value; it is the new best if it is better by more than `least`; NaN never
-    /// is.
-    pub(crate) fn take(&mut self, direction: Direction, value: f64, least: f64) {
-        let best = self.best_bits.map(Bits::number);
-        let is_better = best.map_or(!value.is_nan(), |best| direction.gain(value, best) > least);
-        if is_better {
-            *self = Self { best_bits: Some(Bits::of(value)), waited: 0 };
-        } else {
-            self.waited += 1;
         }
     }
 }
@@ -175,22 +141,5 @@ mod tests {
         let criterion: Criterion = "test-dice".parse().expect("a criterion");
         let said = criterion.direction(&specs).expect_err("unknown").to_string();
         assert_eq!(said, "`criterion` is `test-dice`; it must be one of `test-loss`, `train-loss`");
-    }
-
-    #[test]
-    fn an_epoch_is_the_best_if_it_gains_enough_and_never_with_nan() {
-        let waits = |direction, least, values: &[f64]| -> Vec<u64> {
-            let mut record = Record::default();
-            let take = |value: &f64| {
-                record.take(direction, *value, least);
-                record.waited
-            };
-            values.iter().map(take).collect()
-        };
-        let values = [0.5, 0.6, 0.6, 0.55, 0.7, f64::NAN];
-        assert_eq!(waits(Direction::HigherIsBetter, 0.0, &values), [0, 0, 1, 2, 0, 1]);
-        assert_eq!(waits(Direction::HigherIsBetter, 0.15, &values), [0, 1, 2, 3, 0, 1]);
-        assert_eq!(waits(Direction::LowerIsBetter, 0.0, &values), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(waits(Direction::LowerIsBetter, 0.0, &[f64::NAN, 2.0, 1.0]), [1, 0, 0]);
     }
 }

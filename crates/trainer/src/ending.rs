@@ -45,8 +45,8 @@ impl<M: Module> Run<M> {
             Ok(path)
         })?;
         watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
-        // The value at an epoch's end belongs only to that checkpoint.
-        self.state.score = None;
+        // The values at an epoch's end belong only to that checkpoint.
+        self.state.scores.clear();
         Ok(path)
     }
 
@@ -83,10 +83,11 @@ impl<M: Module> Run<M> {
         settings: &RunSettings,
     ) -> Result<Finished<M>, TrainError> {
         let folder = &settings.checkpoints.folder;
-        let best = checkpoint::best(folder)?;
-        let path = match best {
+        let stop = settings.early_stop.as_ref();
+        let metric = stop.map_or(&settings.criterion, |stop| stop.metric_or(&settings.criterion));
+        let path = match checkpoint::best(folder, metric)? {
             Some(best) => best,
-            // The criterion was NaN in every epoch: no epoch is better than the last.
+            // The metric was NaN in every epoch: no epoch is better than the last.
             None => checkpoint::list(folder)?.pop().unwrap_or_else(|| folder.clone()),
         };
         let loaded = checkpoint::load_model(&path, self.model.valid())?;

@@ -11,7 +11,8 @@ use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
 use crate::events::{Activity, Control, EpochReport, Event};
-use crate::metric::{Direction, Evaluation, LossSums, MetricSpec, Score};
+use crate::comparison::Comparisons;
+use crate::metric::{Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, RankTimes, StepTimes};
 use crate::ranks::Ranks;
 use crate::reporting::Made;
@@ -31,8 +32,7 @@ pub(crate) struct Course<'a, T, B> {
     pub(crate) device: &'a Device,
     /// The loss, its parts and the task's metrics.
     pub(crate) metrics: Vec<MetricSpec>,
-    /// Whether a higher criterion is better.
-    pub(crate) direction: Direction,
+    pub(crate) comparisons: Comparisons,
     pub(crate) started: Instant,
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,

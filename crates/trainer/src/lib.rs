@@ -9,6 +9,7 @@ mod bits;
 mod bn_recompute;
 mod buffers;
 mod checkpoint;
+mod comparison;
 mod criterion;
 mod early_stop;
 mod ema;

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::criterion::Record;
+use crate::comparison::{Comparison, Record};
+use crate::criterion::Criterion;
 use crate::error::TrainError;
-use crate::metric::Direction;
 
 /// Multiplies the learning rate by a factor after epochs without an improvement.
 ///
@@ -12,16 +12,19 @@ use crate::metric::Direction;
 ///
 /// # Source
 /// The rule of `PyTorch`'s `ReduceLROnPlateau` with an absolute threshold and no cool-down.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plateau {
+    /// The metric; `None` is [`RunSettings::criterion`](crate::RunSettings::criterion).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Criterion>,
     /// The factor of each reduction, above 0 and below 1.
     #[serde(default = "default_factor")]
     pub factor: f64,
     /// The number of epochs without an improvement that are tolerated; one more reduces the rate.
     #[serde(default = "default_patience")]
     pub patience: u64,
-    /// The smallest improvement that counts, in the criterion's unit.
+    /// The smallest improvement that counts, in the metric's unit.
     #[serde(default = "default_threshold")]
     pub threshold: f64,
     /// The lower bound of the product of all factors, in `[0, 1]`.
@@ -44,6 +47,7 @@ fn default_threshold() -> f64 {
 impl Default for Plateau {
     fn default() -> Self {
         Self {
+            metric: None,
             factor: default_factor(),
             patience: default_patience(),
             threshold: default_threshold(),
@@ -71,7 +75,7 @@ impl Plateau {
 }
 
 /// The state of a plateau between two epochs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct PlateauState {
     record: Record,
     /// The number of reductions.
@@ -86,8 +90,8 @@ impl PlateauState {
     }
 
     /// Takes an epoch's number.
-    pub(crate) fn take(&mut self, plateau: &Plateau, direction: Direction, value: f64) {
-        self.record.take(direction, value, plateau.threshold);
+    pub(crate) fn take(&mut self, plateau: &Plateau, compared: &Comparison, value: f64) {
+        self.record.take(compared, value, plateau.threshold);
         if self.record.waited > plateau.patience {
             self.reductions += 1;
             self.record.waited = 0;
@@ -98,15 +102,19 @@ impl PlateauState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::tests::compared;
+    use crate::metric::Direction;
 
     #[test]
     fn the_rate_follows_the_written_out_table() {
-        let plateau = Plateau { factor: 0.5, patience: 1, threshold: 0.01, floor: 0.2 };
+        let plateau =
+            Plateau { metric: None, factor: 0.5, patience: 1, threshold: 0.01, floor: 0.2 };
+        let loss = compared("test-loss", Direction::LowerIsBetter);
         let mut state = PlateauState::default();
         let losses = [1.0, 0.8, 0.795, 0.8, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5];
         let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2];
-        for (epoch, (loss, expected)) in losses.into_iter().zip(expected).enumerate() {
-            state.take(&plateau, Direction::LowerIsBetter, loss);
+        for (epoch, (value, expected)) in losses.into_iter().zip(expected).enumerate() {
+            state.take(&plateau, &loss, value);
             assert_eq!(state.factor(&plateau), expected, "after epoch {epoch}");
         }
     }
@@ -131,7 +139,8 @@ mod tests {
         }
         // Those of PyTorch.
         let read: Plateau = serde_json::from_str("{}").expect("all numbers have defaults");
-        let expected = Plateau { factor: 0.1, patience: 10, threshold: 1e-4, floor: 0.0 };
-        assert_eq!([read, Plateau::default()], [expected; 2]);
+        let expected =
+            Plateau { metric: None, factor: 0.1, patience: 10, threshold: 1e-4, floor: 0.0 };
+        assert_eq!([&read, &Plateau::default()], [&expected; 2]);
     }
 }

@@ -11,7 +11,7 @@ use updraft_precision::Norm;
 
 use crate::bn_recompute::{followers, keeps_statistics};
 use crate::checkpoint::{self, CheckpointError, RunState};
-use crate::criterion::EpochScore;
+use crate::comparison::Comparisons;
 use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
@@ -208,8 +208,7 @@ impl<M: Module> Run<M> {
             return Err(TrainError::NoBatches { samples, batch });
         }
         let metrics = metric_specs(task);
-        settings.check_criterion(&metrics, data.test.is_some())?;
-        let direction = settings.criterion.direction(&metrics)?;
+        let comparisons = Comparisons::new(settings, &metrics, data.test.is_some())?;
         let per_epoch = batches.div_ceil(settings.accumulate) as u64;
         let steps = settings.epochs.checked_mul(per_epoch).ok_or_else(|| {
             TrainError::setting(
@@ -243,7 +242,7 @@ impl<M: Module> Run<M> {
         })?;
         let started = Instant::now();
         let course =
-            Course { task, settings, data, device, metrics, direction, started, per_epoch, steps };
+            Course { task, settings, data, device, metrics, comparisons, started, per_epoch, steps };
         self.follow_batch_norms(&course, ranks)?;
         self.follow(&course, ranks, watch)
     }
@@ -323,25 +322,26 @@ impl<M: Module> Run<M> {
 
     /// Moves the state to the beginning of the next epoch.
     fn close<T: Task<M>>(&mut self, course: &Course<'_, T, T::Batch>, report: &EpochReport) {
-        let (settings, direction) = (course.settings, course.direction);
+        let (settings, comparisons) = (course.settings, &course.comparisons);
         let state = &mut self.state;
         state.epoch += 1;
         state.loader = None;
         state.sums = LossSums::default();
         state.epoch_score = serde_json::Value::Null;
         state.test = report.test.clone();
-        let value = settings.criterion.value(report);
-        let score = |value| EpochScore::new(settings.criterion.clone(), direction, value);
-        state.score = value.map(score);
-        let Some(value) = value else { return };
-        let least = settings.early_stop.map_or(0.0, |stop| stop.least_gain);
-        state.best.take(direction, value, least);
-        if let Some(plateau) = &settings.plateau {
-            state.plateau.take(plateau, direction, value);
+        state.scores = comparisons.scores(report);
+        if let Some(value) = comparisons.early_stop.value(report) {
+            let least = settings.early_stop.as_ref().map_or(0.0, |stop| stop.least_gain);
+            state.best.take(&comparisons.early_stop, value, least);
+        }
+        if let Some(plateau) = &settings.plateau
+            && let Some(value) = comparisons.plateau.value(report)
+        {
+            state.plateau.take(plateau, &comparisons.plateau, value);
         }
     }
 
     fn is_over(&self, settings: &RunSettings) -> bool {
-        settings.early_stop.is_some_and(|stop| self.state.best.waited >= stop.patience)
+        settings.early_stop.as_ref().is_some_and(|stop| self.state.best.waited >= stop.patience)
     }
 }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use updraft_precision::LossScale;
 
 use crate::checkpoint::Keep;
-use crate::criterion::{Criterion, Split};
+use crate::comparison::Comparisons;
+use crate::criterion::Criterion;
 use crate::early_stop::EarlyStop;
 use crate::ema::EmaConfig;
 use crate::error::TrainError;
@@ -110,15 +111,17 @@ pub struct CheckpointSettings {
     pub every_steps: Option<u64>,
     /// How many of the newest are kept, at least one.
     pub keep_last: usize,
-    /// How many of the best are kept in addition; early stopping keeps at least one.
+    /// How many of the best are kept in addition; early stopping keeps the one that it serves, too.
     pub keep_best: usize,
+    /// The metric by which they are the best; `None` is [`RunSettings::criterion`].
+    pub best_metric: Option<Criterion>,
 }
 
 impl CheckpointSettings {
     /// One checkpoint at each epoch's end, of which the last two are kept.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), every_steps: None, keep_last: 2, keep_best: 0 }
+        Self { folder: folder.into(), every_steps: None, keep_last: 2, keep_best: 0, best_metric: None }
     }
 }
 
@@ -180,10 +183,10 @@ impl RunSettings {
             ("checkpoints.every_steps", &0, *every_steps != Some(0), "at least 1"),
         ])?;
         self.schedule.validate()?;
-        self.plateau.map_or(Ok(()), |plateau| plateau.validate())?;
+        self.plateau.as_ref().map_or(Ok(()), Plateau::validate)?;
         self.ema.map_or(Ok(()), |ema| ema.validate())?;
         self.lookahead.map_or(Ok(()), |lookahead| lookahead.validate())?;
-        self.early_stop.map_or(Ok(()), |stop| stop.validate())
+        self.early_stop.as_ref().map_or(Ok(()), EarlyStop::validate)
     }
 
     /// Checks what only a rank alone can do.
@@ -196,35 +199,27 @@ impl RunSettings {
         TrainError::check(&[("read_every", &self.read_every, self.read_every == 1, expected)])
     }
 
-    /// Checks the criterion against the metrics of a task, with or without test data.
+    /// Checks the criterion, and the metrics of early stopping, of reductions of the learning rate
+    /// and of the best checkpoints, against the metrics of a task, with or without test data.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] for a criterion that the task does not have, or that needs test data
-    /// if there is none and epochs are compared.
+    /// [`TrainError::Setting`] for a metric that the task does not have, or that needs test data if
+    /// there is none and epochs are compared by it.
     pub fn check_criterion(
         &self,
         metrics: &[MetricSpec],
         has_test_data: bool,
     ) -> Result<(), TrainError> {
-        self.criterion.direction(metrics)?;
-        if self.compares_epochs() && self.criterion.split == Split::Test && !has_test_data {
-            let value = format!("`{}`, and there is no test data", self.criterion);
-            return Err(TrainError::setting("criterion", value, "a metric of the training data"));
-        }
-        Ok(())
-    }
-
-    /// Whether the criterion is used.
-    fn compares_epochs(&self) -> bool {
-        self.plateau.is_some() || self.keep().best > 0
+        Comparisons::new(self, metrics, has_test_data).map(drop)
     }
 
     /// Which checkpoints stay.
     pub(crate) fn keep(&self) -> Keep {
-        let for_the_best = usize::from(self.early_stop.is_some());
-        Keep {
-            last: self.checkpoints.keep_last,
-            best: self.checkpoints.keep_best.max(for_the_best),
-        }
+        let CheckpointSettings { keep_last, keep_best, best_metric, .. } = &self.checkpoints;
+        let served = self.early_stop.as_ref().map(|stop| (stop.metric_or(&self.criterion), 1));
+        let metric = best_metric.as_ref().unwrap_or(&self.criterion);
+        let kept = (*keep_best > 0).then_some((metric, *keep_best));
+        let of = |(metric, count): (&Criterion, usize)| (metric.clone(), count);
+        Keep { last: *keep_last, best: served.into_iter().chain(kept).map(of).collect() }
     }
 }

@@ -12,6 +12,7 @@ use updraft_run::{Registry, RunFolder};
 
 use super::cannot;
 use super::train::{TrainCommand, refuse_on_ranks};
+use super::would::of_training;
 use crate::arguments::{self, Arguments};
 use crate::child::{apart, interrupt, terminate};
 use crate::program::quoted;
@@ -52,10 +53,14 @@ pub(crate) struct LaunchArgs {
     command: Vec<OsString>,
 }
 
-/// Prints the command that starts the ranks.
+/// Prints what the ranks would read and write, and the command that starts them.
 pub(crate) fn dry_run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     let ranks = Ranks::new(registry, args)?;
-    crate::print(&ranks.line(args.ranks, &args.command))
+    let plan = ranks.train.plan(registry)?;
+    let train = &ranks.train.train;
+    of_training(&plan, &train.config, train.resume.as_deref(), &train.runs).print()?;
+    crate::print(&format!("would run    {}", ranks.line(args.ranks, &args.command)))?;
+    Ok(plan.task.find_data(train.config.data.as_deref())?)
 }
 
 /// Starts the ranks until they succeed.

@@ -101,6 +101,24 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         IMAGES,
+        "train.early_stop={patience=2, metric='test-dice'}",
+        "`train.early_stop.metric` is `test-dice`; it must be one of `test-loss`, \
+         `test-accuracy`, `train-loss`, `train-accuracy`",
+    ),
+    (
+        IMAGES,
+        "train.plateau={metric='test-dice'}",
+        "`train.plateau.metric` is `test-dice`; it must be one of `test-loss`, `test-accuracy`, \
+         `train-loss`, `train-accuracy`",
+    ),
+    (
+        IMAGES,
+        "train.keep_best_metric='test-dice'",
+        "`train.keep_best_metric` is `test-dice`; it must be one of `test-loss`, \
+         `test-accuracy`, `train-loss`, `train-accuracy`",
+    ),
+    (
+        IMAGES,
         "train.criterion=test-rmse",
         "`train.criterion` is `test-rmse`; it must be one of `test-loss`, `test-accuracy`, \
          `train-loss`, `train-accuracy`",

@@ -28,8 +28,9 @@ pub(super) const SCHEDULE: Key<Schedule> = Key::new(
     ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
 ]).edit(Edit::Reported);
 pub(super) const PLATEAU: Key<Plateau> =
-    Key::new("train.plateau", "reduces the learning rate when `train.criterion` stops improving")
+    Key::new("train.plateau", "reduces the learning rate when a metric stops improving")
         .with(&[
+            ("metric", "`train.criterion`", "the metric"),
             ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
             (
                 "patience",
@@ -39,7 +40,7 @@ pub(super) const PLATEAU: Key<Plateau> =
             (
                 "threshold",
                 "0.0001",
-                "the smallest improvement that counts, in the criterion's unit",
+                "the smallest improvement that counts, in the metric's unit",
             ),
             ("floor", "0", "the smallest product of all reductions, 0 to 1"),
         ])

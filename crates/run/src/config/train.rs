@@ -107,11 +107,12 @@ const CRITERION: Key<Criterion> = Key::new(
 .default(r#""test-loss""#).edit(Edit::Reported);
 const EARLY_STOP: Key<EarlyStop> = Key::new(
     "train.early_stop",
-    "ends the run after epochs without an improvement of `train.criterion`, and serves the best model",
+    "ends the run after epochs without an improvement of a metric, and serves the best model",
 )
 .with(&[
+    ("metric", "`train.criterion`", "the metric"),
     ("patience", "–", "epochs without an improvement after which the run ends, at least 1"),
-    ("least_gain", "0", "the smallest improvement that counts, in the criterion's unit"),
+    ("least_gain", "0", "the smallest improvement that counts, in the metric's unit"),
 ])
 .edit(Edit::Reported);
 const TIMING: Key<Timing> =
@@ -165,6 +166,12 @@ const KEEP_BEST: Key<usize> =
     Key::new("train.keep_best", "how many of the best checkpoints are kept in addition")
         .default("0")
         .edit(Edit::Free);
+const KEEP_BEST_METRIC: Key<Criterion> = Key::new(
+    "train.keep_best_metric",
+    "the metric by which the checkpoints of `train.keep_best` are the best",
+)
+.depends("`train.criterion`")
+.edit(Edit::Reported);
 
 /// The keys of `train` that every task has.
 pub(super) const KEYS: Keys = &[
@@ -194,6 +201,7 @@ pub(super) const KEYS: Keys = &[
     &CHECKPOINT_EVERY_STEPS,
     &KEEP_CHECKPOINTS,
     &KEEP_BEST,
+    &KEEP_BEST_METRIC,
 ];
 
 /// The settings of training, for all tasks; each field is the key of the same name.
@@ -226,6 +234,7 @@ pub struct TrainPlan {
     pub checkpoint_every_steps: Option<u64>,
     pub keep_checkpoints: usize,
     pub keep_best: usize,
+    pub keep_best_metric: Option<Criterion>,
     pub distributed: DistributedPlan,
 }
 
@@ -270,6 +279,7 @@ impl TrainPlan {
             checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,
             keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
             keep_best: settings.value(&KEEP_BEST)?,
+            keep_best_metric: settings.option(&KEEP_BEST_METRIC)?,
             distributed: DistributedPlan::read(settings)?,
         };
         let searched = plan.auto_batch.map(|auto| ("train.auto_batch.least", auto.least));
@@ -300,7 +310,7 @@ impl TrainPlan {
             seed,
             learning_rate: self.learning_rate,
             schedule: self.schedule,
-            plateau: self.plateau,
+            plateau: self.plateau.clone(),
             step: StepSettings {
                 policy,
                 clip_norm: self.clip_norm,
@@ -319,7 +329,7 @@ impl TrainPlan {
                 Some(BatchesPlan::Count(batches)) => BatchNormStatistics::Recomputed { batches },
             },
             criterion: self.criterion.clone(),
-            early_stop: self.early_stop,
+            early_stop: self.early_stop.clone(),
             transfer: self.transfer,
             read_every: self.read_every,
             checkpoints: CheckpointSettings {
@@ -327,6 +337,7 @@ impl TrainPlan {
                 every_steps: self.checkpoint_every_steps,
                 keep_last: self.keep_checkpoints,
                 keep_best: self.keep_best,
+                best_metric: self.keep_best_metric.clone(),
             },
         }
     }
@@ -341,6 +352,7 @@ pub(super) fn key_of_setting(name: &str) -> String {
         "step.non_finite.at_most" => "non_finite.at_most",
         "ema.decay" => "ema_decay",
         "batch_norm.batches" => "recompute_batch_norms",
+        "checkpoints.best_metric" => "keep_best_metric",
         "checkpoints.keep_last" => "keep_checkpoints",
         "checkpoints.every_steps" => "checkpoint_every_steps",
         same => same,

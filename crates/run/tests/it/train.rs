@@ -11,7 +11,7 @@ use updraft_run::{
     AnyWorkload, Beginning, LrSearch, Observer, Opening, Plan, RunError, RunFolder, RunSchema,
     StreamUse, TASKS, Trained, Training, VerifyInputs, read_metrics,
 };
-use updraft_trainer::{Control, Ending, Event, LrRange, Unit, best_checkpoint};
+use updraft_trainer::{Control, Criterion, Ending, Event, LrRange, Unit, best_checkpoint};
 
 use crate::plans::{read, read_with};
 
@@ -216,7 +216,7 @@ fn early_stopping_serves_the_best_epoch() {
     let served = folder.served_checkpoint(&plan).expect("a checkpoint");
     assert_ne!(served, folder.newest_checkpoint().expect("a checkpoint"));
     let checkpoints = folder.path().join("checkpoints");
-    assert_eq!(Some(served), best_checkpoint(&checkpoints).expect("listed"));
+    assert_eq!(Some(served), best_checkpoint(&checkpoints, &Criterion::default()).expect("listed"));
 
     let (device, _) = device();
     let workload = workload(&plan, Some(folder));

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use super::error::{CheckpointError, fault};
 use super::files::MANIFEST;
 use super::load::state;
+use crate::comparison::EpochScore;
+use crate::criterion::Criterion;
 
 /// Suffix of a folder that is being replaced.
 pub(super) const REPLACED: &str = "replaced";
@@ -20,12 +22,12 @@ const SET_ASIDE: &str = "set-aside-";
 const DELETED: &str = "deleted";
 
 /// How many checkpoints are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
     /// The newest.
     pub last: usize,
-    /// The number of best ones, among those at the end of an epoch, by the run's criterion.
-    pub best: usize,
+    /// The number of best ones by each metric, among those at the end of an epoch.
+    pub best: Vec<(Criterion, usize)>,
 }
 
 /// The complete checkpoints under `folder`, oldest first; empty if the folder does not exist.
@@ -80,13 +82,13 @@ pub fn set_aside(folder: &Path, after: u64) -> Result<usize, CheckpointError> {
     Ok(count)
 }
 
-/// The best checkpoint under `folder` that ends an epoch, by the criterion of the newest of them;
-/// the older of two equal ones.
+/// The best checkpoint under `folder` among those that end an epoch and have a value of the metric;
+/// the older of two equal ones. They have those of early stopping and of the best that are kept.
 ///
 /// # Errors
 /// [`CheckpointError`] when the folder or a checkpoint's state cannot be read.
-pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
-    Ok(ranked(list(folder)?)?.into_iter().next())
+pub fn best(folder: &Path, metric: &Criterion) -> Result<Option<PathBuf>, CheckpointError> {
+    Ok(ranked(&list(folder)?, metric)?.into_iter().next())
 }
 
 /// Deletes all but the newest and the best checkpoints under `folder`, and remains of interrupted
@@ -105,11 +107,12 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
         return Ok(());
     }
     let mut kept = Vec::new();
-    if keep.best > 0 {
+    if !keep.best.is_empty() {
         let (readable, damaged): (Vec<_>, Vec<_>) =
             found.iter().cloned().partition(|path| state(path).is_ok());
-        kept = ranked(readable)?;
-        kept.truncate(keep.best);
+        for (metric, count) in &keep.best {
+            kept.extend(ranked(&readable, metric)?.into_iter().take(*count));
+        }
         kept.extend(damaged);
     }
     for path in old.iter().filter(|path| !kept.contains(path)) {
@@ -167,19 +170,17 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
         .collect()
 }
 
-/// Those that end an epoch and have the criterion of the newest of them, best first.
-fn ranked(found: Vec<PathBuf>) -> Result<Vec<PathBuf>, CheckpointError> {
+/// Those that end an epoch and have a value of the metric, best first.
+fn ranked(found: &[PathBuf], metric: &Criterion) -> Result<Vec<PathBuf>, CheckpointError> {
     let mut scored = Vec::new();
     for path in found {
-        if let Some(score) = state(&path)?.score.filter(|score| !score.value().is_nan()) {
-            scored.push((score, path));
-        }
+        let scores = state(path)?.scores.into_iter();
+        let is_of = |score: &EpochScore| score.of.criterion == *metric && !score.value().is_nan();
+        scored.extend(scores.filter(is_of).map(|score| (score, path)));
     }
-    let Some((newest, _)) = scored.last().cloned() else { return Ok(Vec::new()) };
-    scored.retain(|(score, _)| score.criterion == newest.criterion);
     // Stable: of two equal ones the older stays first.
     scored.sort_by(|(a, _), (b, _)| {
-        newest.direction.gain(a.value(), b.value()).total_cmp(&0.0).reverse()
+        a.of.direction.gain(a.value(), b.value()).total_cmp(&0.0).reverse()
     });
-    Ok(scored.into_iter().map(|(_, path)| path).collect())
+    Ok(scored.into_iter().map(|(_, path)| path.clone()).collect())
 }

@@ -8,7 +8,7 @@ use updraft_precision::LossScaleState;
 
 use super::error::CheckpointError;
 use super::files::STATE;
-use crate::criterion::{EpochScore, Record};
+use crate::comparison::{EpochScore, Record};
 use crate::metric::{Evaluation, LossSums, stored};
 use crate::plateau::PlateauState;
 
@@ -36,9 +36,9 @@ pub struct RunState {
     /// The metrics of the test data, at the end of an epoch.
     #[serde(with = "stored")]
     pub test: Option<Evaluation>,
-    /// The criterion's value, at the end of an epoch.
-    pub(crate) score: Option<EpochScore>,
-    /// The best epoch so far.
+    /// The values by which checkpoints are compared, at the end of an epoch.
+    pub(crate) scores: Vec<EpochScore>,
+    /// The best epoch so far, for early stopping.
     pub(crate) best: Record,
     /// The state of the learning rate's reductions.
     pub(crate) plateau: PlateauState,
@@ -51,14 +51,6 @@ pub(super) struct StoredState {
     pub(super) run: RunState,
     /// The paths of trained parameters without optimizer state.
     pub(super) without_optimizer_state: Vec<String>,
-}
-
-impl RunState {
-    /// The criterion's value, at the end of an epoch.
-    #[must_use]
-    pub fn score(&self) -> Option<f64> {
-        self.score.as_ref().map(EpochScore::value)
-    }
 }
 
 /// The largest count in a state, 2⁵³: no run reaches it, and later sums and products do not
@@ -103,6 +95,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::comparison::tests::{compared, scored};
     use crate::metric::{Direction, Metric, MetricSpec, Sum, Unit};
 
     #[test]
@@ -113,9 +106,9 @@ mod tests {
         state.epoch_score = serde_json::to_value(Sum::from(0.7)).expect("a value");
         let metrics = specs.map(|spec| Metric { spec, value: Some(1.1) }).to_vec();
         state.test = Some(Evaluation { metrics, samples: 7 });
-        let criterion = "test-loss".parse().expect("a criterion");
-        state.score = Some(EpochScore::new(criterion, Direction::LowerIsBetter, 1.1));
-        state.best.take(Direction::LowerIsBetter, 1.1, 0.0);
+        let loss = compared("test-loss", Direction::LowerIsBetter);
+        state.best.take(&loss, 1.1, 0.0);
+        state.scores = vec![scored(loss, 1.1)];
         let stored = serde_json::to_value(&state).expect("a value");
         check_numbers(Path::new("a"), &stored).expect("whole");
         let back: RunState = serde_json::from_value(stored).expect("a state");

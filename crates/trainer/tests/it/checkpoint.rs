@@ -137,7 +137,7 @@ fn pruning_keeps_the_newest() {
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("manifest.json"), "{}").unwrap();
     }
-    let keep = Keep { last: 2, best: 0 };
+    let keep = Keep { last: 2, best: Vec::new() };
     prune_checkpoints(folder.path(), &keep).unwrap();
     let left = list_checkpoints(folder.path()).unwrap();
     let names: Vec<_> = left.iter().map(|path| path.file_name().unwrap().to_owned()).collect();

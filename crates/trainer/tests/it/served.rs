@@ -7,8 +7,9 @@ use std::path::Path;
 use burn::tensor::Device;
 use updraft_testing::alone;
 use updraft_trainer::{
-    Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Evaluation,
-    Event, Finished, Lookahead, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
+    Activity, BatchNormStatistics, CheckpointSettings, Control, Criterion, EarlyStop, EmaConfig,
+    Ending, Evaluation, Event, Finished, Lookahead, Plateau, Run, RunData, RunSettings, Schedule,
+    best_checkpoint, checkpoint_step, list_checkpoints, load_model, metric_specs,
 };
 
 use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
@@ -156,7 +157,7 @@ fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = settings(folder.path(), 40);
     settings.checkpoints.keep_last = 1;
-    settings.early_stop = Some(EarlyStop { patience: 2, least_gain: 0.0 });
+    settings.early_stop = Some(EarlyStop { metric: None, patience: 2, least_gain: 0.0 });
     settings.criterion = Criterion::default();
     // So high that the loss soon rises.
     settings.learning_rate = 0.05;
@@ -184,6 +185,107 @@ fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
     let run = Run::resume(&left[1], Classifier::new(&device), optimizer().init()).unwrap();
     let (again, events) = train(run, &settings, &never);
     assert_eq!((again.ending, again.test, events), (Ending::Early, finished.test, Vec::new()));
+}
+
+/// Early stopping by the test loss, the best checkpoints by the training accuracy, the learning rate
+/// by the training loss: each decision follows its own metric.
+#[test]
+fn each_decision_that_compares_epochs_has_a_metric_of_its_own() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 40);
+    settings.learning_rate = 0.05;
+    settings.schedule = Schedule::Constant;
+    settings.criterion = "train-loss".parse().unwrap();
+    settings.checkpoints = CheckpointSettings {
+        keep_last: 1,
+        keep_best: 2,
+        best_metric: Some("train-accuracy".parse().unwrap()),
+        ..settings.checkpoints
+    };
+    let metric: Criterion = "test-loss".parse().unwrap();
+    settings.early_stop =
+        Some(EarlyStop { metric: Some(metric.clone()), patience: 2, least_gain: 0.0 });
+    settings.plateau = Some(Plateau {
+        metric: Some("test-accuracy".parse().unwrap()),
+        factor: 0.5,
+        patience: 0,
+        ..Plateau::default()
+    });
+    let (finished, events) = train(new_run(&device), &settings, &never);
+    assert_eq!(finished.ending, Ending::Early);
+    let epochs: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Epoch(report) => Some(report),
+            _ => None,
+        })
+        .collect();
+    let values = |metric: &str| -> Vec<f64> {
+        let metric: Criterion = metric.parse().unwrap();
+        epochs.iter().map(|report| metric.value(report).unwrap()).collect()
+    };
+    // Of two equal epochs the earlier one.
+    let ranked = |values: &[f64], sign: f64| {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| (sign * values[*a]).total_cmp(&(sign * values[*b])));
+        order
+    };
+    let test_loss = values("test-loss");
+    let served = ranked(&test_loss, 1.0)[0];
+    assert_eq!(test_loss.len() - 1 - served, 2);
+    assert_eq!(finished.test.as_ref().unwrap().loss(), test_loss[served]);
+
+    let mut kept = ranked(&values("train-accuracy"), -1.0)[..2].to_vec();
+    kept.extend([served, epochs.len() - 1]);
+    kept.sort_unstable();
+    kept.dedup();
+    let left = list_checkpoints(folder.path()).unwrap();
+    let steps: Vec<_> = left.iter().map(|path| checkpoint_step(path).unwrap()).collect();
+    let per_epoch = finished.steps / epochs.len() as u64;
+    let expected: Vec<_> = kept.iter().map(|epoch| (*epoch as u64 + 1) * per_epoch).collect();
+    assert_eq!(steps, expected);
+    assert!(kept.len() > 2, "the metrics disagree: {kept:?}");
+    assert_eq!(best_checkpoint(folder.path(), &metric).unwrap(), Some(finished.checkpoint));
+
+    let mut reductions = vec![0];
+    let (mut best, mut count) = (f64::NEG_INFINITY, 0);
+    for accuracy in values("test-accuracy") {
+        match accuracy > best + 1e-4 {
+            true => best = accuracy,
+            false => count += 1,
+        }
+        reductions.push(count);
+    }
+    for event in &events {
+        let Event::Step(report) = event else { continue };
+        let epoch = (report.step / per_epoch) as usize;
+        let rate = 0.05 * 0.5f64.powi(reductions[epoch]);
+        assert!((report.learning_rate / rate - 1.0).abs() < 1e-6, "step {}", report.step);
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn a_metric_that_the_task_lacks_is_refused_by_its_setting() {
+    let metrics = metric_specs(&task());
+    let mut settings = settings(Path::new("nowhere"), 1);
+    let unknown: Option<Criterion> = Some("test-dice".parse().unwrap());
+    settings.plateau = Some(Plateau { metric: unknown.clone(), ..Plateau::default() });
+    let refused = |settings: &RunSettings, setting: &str| {
+        let error = settings.check_criterion(&metrics, true).unwrap_err().to_string();
+        let said = format!("`{setting}` is `test-dice`; it must be one of `test-loss`");
+        assert!(error.starts_with(&said), "{error}");
+    };
+    refused(&settings, "plateau.metric");
+    settings.plateau = None;
+    settings.early_stop =
+        Some(EarlyStop { metric: unknown.clone(), patience: 1, least_gain: 0.0 });
+    refused(&settings, "early_stop.metric");
+    settings.early_stop = None;
+    settings.checkpoints.best_metric = unknown;
+    refused(&settings, "checkpoints.best_metric");
 }
 
 #[test]
