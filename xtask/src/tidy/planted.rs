@@ -115,6 +115,24 @@ fn a_crate_without_a_row_is_a_fault() {
 }
 
 #[test]
+fn a_package_outside_of_the_workspace_asks_for_features_that_exist() {
+    let declared = manifest("data", "\n[features]\n# Nothing.\ndefault = []\n");
+    let outside = |feature: &str| {
+        format!(
+            "[package]\nname = \"outside\"\n\n[workspace]\n\n[dependencies]\n\
+             data = {{ path = \"../crates/data\", features = [\"{feature}\"] }}\n"
+        )
+    };
+    let workspace = Planted::new();
+    workspace.write("crates/data/Cargo.toml", &declared);
+    workspace.write("outside/Cargo.toml", &outside("default"));
+    assert_eq!(workspace.faults(), [""; 0]);
+    workspace.write("outside/Cargo.toml", &outside("fast"));
+    let faults = workspace.faults();
+    assert!(faults.len() == 1 && faults[0].contains("`data` has no feature `fast`"), "{faults:?}");
+}
+
+#[test]
 fn a_feature_without_a_comment_is_a_fault() {
     let text = manifest("data", "\n[features]\n# Nothing.\ndefault = []\nfast = []\n");
     breaks("crates/data/Cargo.toml", &text, "feature `fast` needs a comment line");
