@@ -9,6 +9,7 @@ use crate::image::Image;
 use crate::jpeg;
 use crate::pixels::Pixels;
 use crate::raster::Raster;
+use crate::tiff_pages::tiff_has_second_picture;
 
 /// The most pixels an image may have: 100 megapixels, 300 MB of RGB.
 pub(crate) const MAX_PIXELS: u64 = 100_000_000;
@@ -19,6 +20,7 @@ pub(crate) const MAX_DECODER_BYTES: u64 = 1 << 30;
 /// Decodes a JPEG, PNG or TIFF file; the format is detected from its bytes, not from its name.
 ///
 /// Gray becomes RGB, 16 bits become 8, transparency is dropped. EXIF orientation is not applied.
+/// A TIFF of several pages is refused, unless those after the first are thumbnails or masks.
 /// `name` names the bytes in errors.
 ///
 /// # Errors
@@ -50,6 +52,10 @@ pub(crate) fn decode_bytes(
     let format = format(bytes)?;
     if format == ImageFormat::Jpeg {
         return jpeg::decode(bytes, kept);
+    }
+    if format == ImageFormat::Tiff && tiff_has_second_picture(bytes) {
+        let cause = "a TIFF of several pages, where an image has one; save each page as a file";
+        return Err(DecodeError::Damaged { cause: cause.into() });
     }
     let image = read(bytes, format)?.into_rgb8();
     Image::try_new(image.height() as usize, image.width() as usize, image.into_raw())
@@ -108,36 +114,6 @@ fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> 
         return Err(DecodeError::TooLarge { width, height, limit: MAX_PIXELS });
     }
     DynamicImage::from_decoder(decoder).map_err(damaged)
-}
-
-/// Whether a TIFF has a second page, because [`decode_raster`] reads only the first. `None` if the
-/// bytes are not a TIFF.
-///
-/// # Source
-/// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.
-pub(crate) fn tiff_has_second_page(bytes: &[u8]) -> Option<bool> {
-    let is_little = bytes.starts_with(b"II");
-    if !is_little && !bytes.starts_with(b"MM") {
-        return None;
-    }
-    let number = |at: usize, length: usize| {
-        let field = bytes.get(at..at.checked_add(length)?)?;
-        let add = |sum: u64, &byte: &u8| (sum << 8) | u64::from(byte);
-        let number =
-            if is_little { field.iter().rev().fold(0, add) } else { field.iter().fold(0, add) };
-        usize::try_from(number).ok()
-    };
-    // Position of the first offset, then the bytes of an offset, of the number of entries, and of
-    // an entry.
-    let (first, offset, entries, entry) = match number(2, 2)? {
-        42 => (4, 4, 2, 12),
-        43 => (8, 8, 8, 20),
-        _ => return None,
-    };
-    let directory = number(first, offset)?;
-    let length = number(directory, entries)?.checked_mul(entry)?;
-    let next = directory.checked_add(entries)?.checked_add(length)?;
-    Some(number(next, offset)? != 0)
 }
 
 fn damaged(cause: ImageError) -> DecodeError {

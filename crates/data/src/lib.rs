@@ -33,6 +33,7 @@ mod table;
 mod tensor_batch;
 #[cfg(feature = "burn")]
 mod tensors;
+mod tiff_pages;
 mod trace;
 mod volume;
 

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::decode::{MAX_DECODER_BYTES, decode_raster, tiff_has_second_page};
+use crate::decode::{MAX_DECODER_BYTES, decode_raster};
 use crate::digest::Digest;
 use crate::error::{DataError, DecodeError, Place};
 use crate::raster::{Raster, RasterSpec, joined};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::folder::{MAX_FILE_BYTES, read_file};
 use crate::source::sample_source::SampleSource;
+use crate::tiff_pages::tiff_has_second_page;
 use crate::volume::{OpenConfig, TiffVolume, VolumeSource};
 
 /// The files of one sample.

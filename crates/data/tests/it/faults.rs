@@ -5,7 +5,7 @@ use std::sync::Arc;
 use image::ImageFormat;
 use updraft_data::{
     DataError, DecodeError, Image, ImageFolder, ImageSource, InMemoryImages, Loader, LoaderConfig,
-    Workers, decode,
+    Raster, TiffWriteConfig, Volume, Workers, decode, write_volume,
 };
 
 use crate::files::{encode, folder, jpeg, message, picture, two_classes};
@@ -23,6 +23,27 @@ fn what_is_no_image_is_refused_with_the_reason() {
     assert!(matches!(fault(b"<!doctype html>"), DecodeError::UnknownFormat { .. }));
     assert!(matches!(fault(b"GIF89a______"), DecodeError::UnknownFormat { .. }));
     assert!(matches!(fault(&[0xFF, 0xD8, 0xFF, 0xD9]), DecodeError::Damaged { .. }));
+}
+
+#[test]
+fn a_tiff_of_several_pages_is_no_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tif");
+    for (depth, is_image) in [(1, true), (2, false)] {
+        let raster = Raster::from_planes(1, &[depth, 4, 5], vec![9_u8; depth * 20]).unwrap();
+        let volume = Volume::try_new("a", vec![raster], [None; 3]).unwrap();
+        write_volume(&path, &volume, &TiffWriteConfig::default()).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        if is_image {
+            assert!(decode(&bytes, "a").is_ok());
+        } else {
+            let message = fault(&bytes).to_string();
+            assert!(
+                message.contains("a TIFF of several pages, where an image has one"),
+                "{message}"
+            );
+        }
+    }
 }
 
 #[test]
