@@ -7,11 +7,11 @@ use burn::tensor::Device;
 use updraft_precision::LossScaler;
 
 use crate::bn_recompute::{recompute_batch_norms, switched_off_layers};
+use crate::comparison::Comparisons;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
 use crate::events::{Activity, Control, EpochReport, Event};
-use crate::comparison::Comparisons;
 use crate::metric::{Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, RankTimes, StepTimes};
 use crate::ranks::Ranks;

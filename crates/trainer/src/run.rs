@@ -241,8 +241,17 @@ impl<M: Module> Run<M> {
             cause,
         })?;
         let started = Instant::now();
-        let course =
-            Course { task, settings, data, device, metrics, comparisons, started, per_epoch, steps };
+        let course = Course {
+            task,
+            settings,
+            data,
+            device,
+            metrics,
+            comparisons,
+            started,
+            per_epoch,
+            steps,
+        };
         self.follow_batch_norms(&course, ranks)?;
         self.follow(&course, ranks, watch)
     }

@@ -121,7 +121,13 @@ impl CheckpointSettings {
     /// One checkpoint at each epoch's end, of which the last two are kept.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), every_steps: None, keep_last: 2, keep_best: 0, best_metric: None }
+        Self {
+            folder: folder.into(),
+            every_steps: None,
+            keep_last: 2,
+            keep_best: 0,
+            best_metric: None,
+        }
     }
 }
 

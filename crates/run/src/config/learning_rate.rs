@@ -37,11 +37,7 @@ pub(super) const PLATEAU: Key<Plateau> =
                 "10",
                 "epochs without an improvement that are tolerated; one more reduces it",
             ),
-            (
-                "threshold",
-                "0.0001",
-                "the smallest improvement that counts, in the metric's unit",
-            ),
+            ("threshold", "0.0001", "the smallest improvement that counts, in the metric's unit"),
             ("floor", "0", "the smallest product of all reductions, 0 to 1"),
         ])
         .edit(Edit::Reported);

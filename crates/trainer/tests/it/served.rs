@@ -211,7 +211,8 @@ fn each_decision_that_compares_epochs_has_a_metric_of_its_own() {
         metric: Some("test-accuracy".parse().unwrap()),
         factor: 0.5,
         patience: 0,
-        ..Plateau::default()
+        threshold: 0.1,
+        floor: 0.0,
     });
     let (finished, events) = train(new_run(&device), &settings, &never);
     assert_eq!(finished.ending, Ending::Early);
@@ -252,7 +253,7 @@ fn each_decision_that_compares_epochs_has_a_metric_of_its_own() {
     let mut reductions = vec![0];
     let (mut best, mut count) = (f64::NEG_INFINITY, 0);
     for accuracy in values("test-accuracy") {
-        match accuracy > best + 1e-4 {
+        match accuracy > best + 0.1 {
             true => best = accuracy,
             false => count += 1,
         }
@@ -280,8 +281,7 @@ fn a_metric_that_the_task_lacks_is_refused_by_its_setting() {
     };
     refused(&settings, "plateau.metric");
     settings.plateau = None;
-    settings.early_stop =
-        Some(EarlyStop { metric: unknown.clone(), patience: 1, least_gain: 0.0 });
+    settings.early_stop = Some(EarlyStop { metric: unknown.clone(), patience: 1, least_gain: 0.0 });
     refused(&settings, "early_stop.metric");
     settings.early_stop = None;
     settings.checkpoints.best_metric = unknown;
