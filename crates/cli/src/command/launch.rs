@@ -12,7 +12,6 @@ use updraft_run::{Registry, RunFolder};
 
 use super::cannot;
 use super::train::{TrainCommand, refuse_on_ranks};
-use super::would::of_training;
 use crate::arguments::{self, Arguments};
 use crate::child::{apart, interrupt, terminate};
 use crate::program::quoted;
@@ -56,11 +55,8 @@ pub(crate) struct LaunchArgs {
 /// Prints what the ranks would read and write, and the command that starts them.
 pub(crate) fn dry_run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     let ranks = Ranks::new(registry, args)?;
-    let plan = ranks.train.plan(registry)?;
-    let train = &ranks.train.train;
-    of_training(&plan, &train.config, train.resume.as_deref(), &train.runs).print()?;
-    crate::print(&format!("would run    {}", ranks.line(args.ranks, &args.command)))?;
-    Ok(plan.task.find_data(train.config.data.as_deref())?)
+    ranks.train.train.would(&ranks.train.plan(registry)?).print()?;
+    crate::print(&format!("would run    {}", ranks.line(args.ranks, &args.command)))
 }
 
 /// Starts the ranks until they succeed.

@@ -15,7 +15,7 @@ use updraft_run::{
 use updraft_trainer::{Control, Ending, Event};
 
 use super::launch::note_run;
-use super::would::of_training;
+use super::would::{Would, of_training};
 use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
 use crate::batch_size::fitting_batch;
 use crate::device::make_default;
@@ -50,7 +50,7 @@ Examples:
 #[command(after_help = EXAMPLES.replace("PROGRAM", &crate::program::name()))]
 pub(crate) struct TrainCommand {
     #[command(flatten)]
-    train: TrainArgs,
+    pub(super) train: TrainArgs,
     /// Print the algorithm of each convolution with the reason, instead of training
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
@@ -93,6 +93,11 @@ impl TrainCommand {
 }
 
 impl TrainArgs {
+    /// What it would read and write.
+    pub(super) fn would(&self, plan: &Plan) -> Would {
+        of_training(plan, &self.config, self.resume.as_deref(), &self.runs)
+    }
+
     /// A run of a plan that is made elsewhere.
     pub(crate) fn in_folder(runs: PathBuf) -> Self {
         let config = ConfigArgs::default();
@@ -149,7 +154,7 @@ pub(crate) fn dry_run_for(
     check: Check<'_>,
 ) -> Result<()> {
     let plan = args.checked_plan(registry, check)?;
-    of_training(&plan, &args.config, args.resume.as_deref(), &args.runs).print_before_a_plan()?;
+    args.would(&plan).print_before_a_plan()?;
     before(&plan).iter().try_for_each(|line| crate::print(line))?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.config.data.as_deref())?)
