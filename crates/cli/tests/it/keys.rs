@@ -107,12 +107,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         IMAGES,
-        "train.plateau={metric='test-dice'}",
-        "`train.plateau.metric` is `test-dice`; it must be one of `test-loss`, `test-accuracy`, \
-         `train-loss`, `train-accuracy`",
-    ),
-    (
-        IMAGES,
         "train.keep_best_metric='test-dice'",
         "`train.keep_best_metric` is `test-dice`; it must be one of `test-loss`, \
          `test-accuracy`, `train-loss`, `train-accuracy`",
