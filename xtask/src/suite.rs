@@ -89,5 +89,21 @@ fn is_libclang(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some(rest) = name.strip_prefix("libclang") else { return false };
     let rest = rest.trim_start_matches(|c: char| c == '-' || c == '.' || c.is_ascii_digit());
-    name != "libclang" && (rest.starts_with("so") || rest.starts_with("dylib"))
+    rest.starts_with("so") || rest.starts_with("dylib")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libclang_is_recognized_by_its_name() {
+        for name in ["libclang.so", "libclang.so.1", "libclang-14.so", "libclang-14.so.14.0.6"] {
+            assert!(is_libclang(&Path::new("/usr/lib").join(name)), "{name}");
+        }
+        assert!(is_libclang(Path::new("libclang.dylib")));
+        for name in ["libclang-cpp.so.14", "libclangAST.a", "libclang", "clang", "libclang-14"] {
+            assert!(!is_libclang(&Path::new("/usr/lib").join(name)), "{name}");
+        }
+    }
 }

@@ -109,7 +109,7 @@ impl EpochScore {
 /// The best value so far, and the number of epochs since.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The metric; another one begins anew.
+    /// The metric; a value of another metric starts a new record.
     of: Option<Comparison>,
     /// The bits of the best value, because JSON readers may round decimals.
     best_bits: Option<Bits>,

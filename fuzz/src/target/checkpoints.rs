@@ -9,13 +9,14 @@ use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use updraft_trainer::{
-    Keep, OptimizerConfig, Run, RunState, Snapshot, best_checkpoint, check_checkpoint,
+    Criterion, Keep, OptimizerConfig, Run, RunState, Snapshot, best_checkpoint, check_checkpoint,
     list_checkpoints, load_model, prune_checkpoints, save_checkpoint,
 };
 
 use crate::scratch;
 
-const OPTIMIZER: OptimizerConfig = OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] };
+const OPTIMIZER: OptimizerConfig =
+    OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] };
 
 /// A folder with one checkpoint, after one update, and a model to restore it into.
 struct Saved {
@@ -76,8 +77,9 @@ fn with(name: &str, bytes: &[u8]) {
 
 fn read_all(saved: &Saved) {
     let _ = check_checkpoint(&saved.checkpoint);
-    let _ = best_checkpoint(&saved.folder);
-    let _ = prune_checkpoints(&saved.folder, &Keep { last: 1, best: 1 });
+    let metric = Criterion::default();
+    let _ = best_checkpoint(&saved.folder, &metric);
+    let _ = prune_checkpoints(&saved.folder, &Keep { last: 1, best: vec![(metric, 1)] });
     let _ = load_model(&saved.checkpoint, saved.model.clone());
     let resumed = Run::resume(&saved.checkpoint, saved.model.clone(), OPTIMIZER.init());
     // What resumes can be saved again.

@@ -131,6 +131,7 @@ impl Ranks {
             bail!("`--min-ranks` is {least}; it must be at most the ranks, {}", args.ranks);
         }
         let plan = train.plan(registry)?;
+        plan.task.find_data(train.train.config.data.as_deref())?;
         refuse_on_ranks(&plan, args.ranks.into(), train.resumed_run().is_some())?;
         let program = std::env::current_exe().context("the program cannot find itself")?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -62,7 +62,7 @@ pub(crate) struct TrainCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(super) config: ConfigArgs,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, conflicts_with = "resume")]
     device: Option<String>,

@@ -70,6 +70,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
         (vec!["train", "--set", "task=chess"], "`task` is"),
         (vec!["launch", "-n", "2", "--", "train", "gone.toml"], "gone.toml"),
+        (vec!["launch", "-n", "2", "--", "train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
         (vec!["launch", "-n", "2", "--", "eval", images], "`launch` starts `train`"),
         (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
         (vec!["eval", "gone"], "not a run folder"),

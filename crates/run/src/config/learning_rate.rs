@@ -30,7 +30,11 @@ pub(super) const SCHEDULE: Key<Schedule> = Key::new(
 pub(super) const PLATEAU: Key<Plateau> =
     Key::new("train.plateau", "reduces the learning rate when a metric stops improving")
         .with(&[
-            ("metric", "`train.criterion`", "the metric"),
+            (
+                "metric",
+                "`train.criterion`",
+                "the metric: `test-` or `train-` and a metric of the task",
+            ),
             ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
             (
                 "patience",

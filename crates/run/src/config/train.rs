@@ -110,7 +110,7 @@ const EARLY_STOP: Key<EarlyStop> = Key::new(
     "ends the run after epochs without an improvement of a metric, and serves the best model",
 )
 .with(&[
-    ("metric", "`train.criterion`", "the metric"),
+    ("metric", "`train.criterion`", "the metric: `test-` or `train-` and a metric of the task"),
     ("patience", "–", "epochs without an improvement after which the run ends, at least 1"),
     ("least_gain", "0", "the smallest improvement that counts, in the metric's unit"),
 ])

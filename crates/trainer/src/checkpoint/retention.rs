@@ -82,8 +82,10 @@ pub fn set_aside(folder: &Path, after: u64) -> Result<usize, CheckpointError> {
     Ok(count)
 }
 
-/// The best checkpoint under `folder` among those that end an epoch and have a value of the metric;
-/// the older of two equal ones. They have those of early stopping and of the best that are kept.
+/// The checkpoint under `folder` with the best value of a metric; the older of two equal ones.
+///
+/// A checkpoint that ends an epoch stores the values of the metrics of early stopping and of
+/// [`CheckpointSettings::keep_best`](crate::CheckpointSettings::keep_best); no other metric has one.
 ///
 /// # Errors
 /// [`CheckpointError`] when the folder or a checkpoint's state cannot be read.

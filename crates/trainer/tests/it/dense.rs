@@ -15,7 +15,7 @@ use updraft_trainer::{
     StepContext, StreamError, Sum, Task, Unit, load_model, mean_squared_error,
 };
 
-use crate::small::{optimizer, settings};
+use crate::small::{epochs, optimizer, settings};
 
 /// Images of one channel with a number each.
 type Input = (Tensor<4>, Tensor<2>);
@@ -202,13 +202,7 @@ fn a_task_from_images_to_images_learns_and_reports_each_part_of_its_loss() {
     let names = |metrics: &[updraft_trainer::Metric]| -> Vec<String> {
         metrics.iter().map(|metric| metric.spec.name.to_string()).collect()
     };
-    let epochs: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            Event::Epoch(report) => Some(report),
-            _ => None,
-        })
-        .collect();
+    let epochs = epochs(&events);
     for evaluation in epochs.iter().flat_map(|epoch| [Some(&epoch.train), epoch.test.as_ref()]) {
         let evaluation = evaluation.unwrap();
         assert_eq!(names(&evaluation.metrics), ["loss", "loss-pixels", "loss-edges", "mae"]);

@@ -14,8 +14,8 @@ use updraft_data::{
 };
 use updraft_precision::Norm;
 use updraft_trainer::{
-    ClassCounts, Losses, MetricSpec, OptimizerConfig, Run, RunSettings, Schedule, SegmentedPass,
-    StepContext, StepSettings, StreamError, Task, cross_entropy, focal,
+    ClassCounts, EpochReport, Event, Losses, MetricSpec, OptimizerConfig, Run, RunSettings,
+    Schedule, SegmentedPass, StepContext, StepSettings, StreamError, Task, cross_entropy, focal,
 };
 
 /// A convolution, a batch norm (running statistics), dropout (random state) and a linear layer.
@@ -125,6 +125,17 @@ pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
         criterion: "test-accuracy".parse().unwrap(),
         ..RunSettings::new(epochs, folder)
     }
+}
+
+/// The reports of the epochs among the events of a run.
+pub(crate) fn epochs(events: &[Event]) -> Vec<&EpochReport> {
+    let mut epochs = Vec::new();
+    for event in events {
+        if let Event::Epoch(report) = event {
+            epochs.push(report);
+        }
+    }
+    epochs
 }
 
 pub(crate) fn optimizer() -> OptimizerConfig {
