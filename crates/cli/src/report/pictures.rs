@@ -181,6 +181,6 @@ mod tests {
         ];
         let page = pictures(&all).expect("drawn");
         assert_eq!(page.matches("<svg").count(), 2);
-        assert!(page.contains("residual") && page.contains("● a sample"), "{page}");
+        assert!(page.contains("residual") && page.contains("●&#160;a sample"), "{page}");
     }
 }

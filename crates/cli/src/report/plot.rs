@@ -101,7 +101,8 @@ pub(super) fn scatter(
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
     let line = if has_diagonal { " <span>— where both are equal</span>" } else { "" };
     let RGBColor(red, green, blue) = COLORS[0];
-    let dot = format!("<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● a sample</span>");
+    let dot =
+        format!("<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">●&#160;a sample</span>");
     Ok(format!("<figure>\n<p class=\"key\">{dot}{line}</p>\n{svg}\n</figure>\n"))
 }
 
@@ -163,7 +164,7 @@ fn key(curves: &[Curve], is_drawn: impl Fn(&&(f64, f64)) -> bool) -> String {
     let names = named.map(|(curve, color)| {
         let RGBColor(red, green, blue) = color;
         format!(
-            "<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● {}</span>",
+            "<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">●&#160;{}</span>",
             escape(&curve.name)
         )
     });
@@ -321,10 +322,10 @@ mod tests {
             let points = [(1.0, 0.5), (2.0, f64::NAN), (3.0, 0.25)];
             let svg = plot("loss", "step", scale, &curve(&points)).expect("drawn");
             assert!(svg.contains("<svg") && svg.contains("polyline"), "{svg}");
-            assert!(svg.contains("● a &lt;b&gt;") && !svg.contains("<b>"), "{svg}");
-            assert!(!svg.contains("● c"), "a curve without a point is named: {svg}");
+            assert!(svg.contains("●&#160;a &lt;b&gt;") && !svg.contains("<b>"), "{svg}");
+            assert!(!svg.contains("●&#160;c"), "a curve without a point is named: {svg}");
             let one = plot("loss", "step", scale, &curve(&points)[..1]).expect("drawn");
-            assert!(one.contains("● a &lt;b&gt;"), "{one}");
+            assert!(one.contains("●&#160;a &lt;b&gt;"), "{one}");
         }
     }
 
