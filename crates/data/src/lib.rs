@@ -72,7 +72,7 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 pub use table::{
     CategoryEncoding, ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
-    Scaling, Table, TableEncoder, TableError, TableSchema, Vocabulary,
+    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, Vocabulary,
 };
 
 // Samples and their augmentation.

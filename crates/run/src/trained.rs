@@ -124,6 +124,20 @@ impl TrainedModel {
         self.loaded.predict(path.as_ref())
     }
 
+    /// The same with a call for each sample, in the order of the file, until one breaks. The rows of
+    /// a table are predicted while the file is read, in blocks: memory does not grow with the file,
+    /// which may be a pipe.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict); samples before the error have been passed on.
+    pub fn predict_each(
+        &self,
+        path: impl AsRef<Path>,
+        each: &mut dyn FnMut(Predicted) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
+        self.loaded.predict_each(path.as_ref(), each)
+    }
+
     /// Predicts a whole image or volume into a file, window by window; `progress` is called after
     /// each batch of windows and may stop the prediction, which the next call resumes.
     ///

@@ -8,10 +8,13 @@ mod ops;
 pub use ops::{
     attention, bias_gelu, layer_norm, linear, self_attention, timed_embedding, timed_linear,
 };
+// Operations on the rows of tables.
+pub use ops::{DenseLayer, PeriodicEmbedding, perceptron, row_features};
 
 /// The same operations by burn's own, on any device.
 pub mod plain {
     pub use crate::ops::plain::{
         attention, bias_gelu, layer_norm, linear, make_default, self_attention,
     };
+    pub use crate::ops::tables::plain::{perceptron, row_features};
 }

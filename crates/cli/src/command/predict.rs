@@ -217,16 +217,20 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     let model = args.load(registry, &run.folder)?;
     let mut trace = args.trace(&model, &run.folder)?;
     for file in &args.files {
-        let of_file = model.predict(file)?;
-        trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
-        for mut predicted in of_file {
+        let mut printed = Ok(());
+        model.predict_each(file, &mut |mut predicted| {
             truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
-            if args.json {
-                crate::print_json(&json!(predicted))?;
-            } else {
-                lines(&predicted).iter().try_for_each(|line| crate::print(line))?;
+            printed = match args.json {
+                true => crate::print_json(&json!(predicted)),
+                false => lines(&predicted).iter().try_for_each(|line| crate::print(line)),
+            };
+            match printed {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
             }
-        }
+        })?;
+        printed?;
+        trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
     }
     show_layers(trace, &run.folder, "file")?;
     next_on("report", &args.run);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::command::{config, json, run, succeed, with_sets};
+use crate::command::{TASKS, config, json, run, succeed, updraft, with_sets};
 
 /// `y = 2a − b` on a lattice, in two files of which the second adds 100; one `a` is missing.
 fn two_files(dir: &Path) -> PathBuf {
@@ -326,4 +326,50 @@ fn a_narrow_precision_says_what_its_rate_promises() {
     let sets = ["precision=bf16-mixed", "model.kind=mlp", "train.epochs=1"];
     let said = succeed(dir.path(), &with_sets(&["train", config, "--data", "."], &sets));
     assert!(said.stderr.contains("peak     bf16 multiplies at"), "{}", said.stderr);
+}
+
+/// The most memory that a process had, in KiB.
+#[cfg(target_os = "linux")]
+fn peak_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rows_are_predicted_while_a_pipe_is_written_in_memory_that_does_not_grow() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    // The rows of a block.
+    const BLOCK: usize = 4096;
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = TASKS[1].succeed(dir.path(), "train", &[]).run_folder();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let mut command = updraft(dir.path(), &["predict", run.to_str().expect("text"), "pipe"]);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("a pipe");
+    writer.write_all(b"x1,x2\n").expect("written");
+    let (mut row, mut peaks) = (0, Vec::new());
+    for block in 0..30 {
+        writer.write_all("0.5,.25\n".repeat(BLOCK).as_bytes()).expect("written");
+        // The end of the file is not there yet.
+        for _ in 0..BLOCK {
+            row += 1;
+            let line = lines.next().expect("a row").expect("text");
+            assert!(line.starts_with(&format!("pipe row {row}  y  ")), "{line}");
+        }
+        if block == 4 || block == 29 {
+            peaks.push(peak_kib(child.id()));
+        }
+    }
+    drop(writer);
+    assert!(lines.next().is_none() && child.wait().expect("it ends").success());
+    // The predictions of 100,000 rows take more than 10 MiB.
+    let grown = peaks[1] - peaks[0];
+    assert!(grown < 4096, "{grown} KiB for 25 blocks, {peaks:?}");
 }

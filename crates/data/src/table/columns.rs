@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
+use crate::table::blocks::RowReader;
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
@@ -27,8 +28,8 @@ pub struct Table {
 pub(super) enum Column {
     /// Codes of words; [`MISSING`] for missing values.
     Category { words: Words, codes: Vec<u32> },
-    /// NaN where there is none.
-    Number(Vec<f64>),
+    /// Numbers, truth values or dates, by the kind; NaN where there is none.
+    Number { kind: ColumnKind, numbers: Vec<f64> },
     /// The words of row `r` are `codes[ends[r − 1]..ends[r]]`.
     MultiLabel { separator: char, words: Words, codes: Vec<u32>, ends: Vec<usize> },
 }
@@ -72,55 +73,9 @@ impl Table {
         schema: TableSchema,
     ) -> Result<Self, TableError> {
         let names = schema.header.as_deref();
-        let mut records = Records::new(bytes, path.as_ref(), delimiter, names)?;
-        let mut columns = Vec::with_capacity(schema.columns.len());
-        for column in &schema.columns {
-            let at = records.column(&column.name)?;
-            columns.push((at, Column::new(&column.kind), schema.replace.get(&column.name)));
-        }
-        if columns.is_empty() {
-            let what = "the schema names no column".to_owned();
-            return Err(TableError::Setting { what, remedy: "add one" });
-        }
-        let missing = Missing::new(&schema.missing);
-        let mut rows = 0;
-        while records.advance()? {
-            for (at, column, replace) in &mut columns {
-                let pushed = trim(records.bytes(*at)).and_then(|field| {
-                    let field = replaced(*replace, field);
-                    column.push(field, missing.contains(field))
-                });
-                pushed.map_err(|unfit| match unfit {
-                    Unfit::Text => records.not_utf8(*at),
-                    Unfit::Number => TableError::NotANumber {
-                        path: records.path().to_owned(),
-                        line: records.line(),
-                        column: records.header()[*at].clone(),
-                        text: String::from_utf8_lossy(records.bytes(*at)).into_owned(),
-                    },
-                })?;
-            }
-            rows += 1;
-        }
-        if rows == 0 {
-            return Err(TableError::Empty { path: records.path().to_owned() });
-        }
-        let columns = columns.into_iter().map(|(_, column, _)| column).collect();
-        Ok(Self { schema, columns, rows })
-    }
-
-    /// The fields of a file's first record, trimmed: the names of its columns, or the first row.
-    ///
-    /// # Errors
-    /// [`TableError::Read`], [`TableError::Empty`], [`TableError::Damaged`] or
-    /// [`TableError::NotUtf8`].
-    pub fn first_record(
-        path: impl AsRef<Path>,
-        delimiter: Delimiter,
-    ) -> Result<Vec<String>, TableError> {
-        let path = path.as_ref();
-        let file = open(path)?;
-        Records::new(file, path, delimiter, Some(&[]))?.first()
+        let records = Records::new(bytes, path.as_ref(), delimiter, names)?;
+        let mut rows = RowReader::new(records, schema)?;
+        rows.read(usize::MAX)?.ok_or_else(|| rows.empty())
     }
 
     /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without
@@ -176,14 +131,16 @@ impl Table {
         }
     }
 
-    /// The number in a column of numbers; `None` if it is missing.
+    /// The number in a column of numbers, truth values or dates; `None` if it is missing.
     ///
     /// # Errors
     /// As [`word`](Self::word).
     pub fn number(&self, column: &str, row: usize) -> Result<Option<f64>, TableError> {
         self.check_row(row)?;
         match self.column(column)? {
-            Column::Number(numbers) => Ok(Some(numbers[row]).filter(|number| !number.is_nan())),
+            Column::Number { numbers, .. } => {
+                Ok(Some(numbers[row]).filter(|number| !number.is_nan()))
+            }
             other => Err(other.mismatch(column, "numbers")),
         }
     }
@@ -234,10 +191,12 @@ impl Table {
 }
 
 impl Column {
-    fn new(kind: &ColumnKind) -> Self {
+    pub(super) fn new(kind: &ColumnKind) -> Self {
         match kind {
             ColumnKind::Category => Self::Category { words: Words::default(), codes: Vec::new() },
-            ColumnKind::Number => Self::Number(Vec::new()),
+            ColumnKind::Number | ColumnKind::Boolean | ColumnKind::Date => {
+                Self::Number { kind: kind.clone(), numbers: Vec::new() }
+            }
             ColumnKind::MultiLabel { separator } => Self::MultiLabel {
                 separator: *separator,
                 words: Words::default(),
@@ -249,15 +208,18 @@ impl Column {
 
     /// Appends a trimmed field.
     #[inline]
-    fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
+    pub(super) fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
         match self {
             Self::Category { words, codes } => {
                 codes.push(if is_missing { MISSING } else { words.number(field)? });
             }
-            Self::Number(numbers) if is_missing => numbers.push(f64::NAN),
-            Self::Number(numbers) => match str::from_utf8(field)?.parse::<f64>() {
-                Ok(number) if number.is_finite() => numbers.push(number),
-                _ => return Err(Unfit::Number),
+            Self::Number { numbers, .. } if is_missing => numbers.push(f64::NAN),
+            Self::Number { kind, numbers } => match kind.number(field) {
+                Some(number) => numbers.push(number),
+                None => {
+                    str::from_utf8(field)?;
+                    return Err(Unfit::Number(kind.expected()));
+                }
             },
             Self::MultiLabel { separator, words, codes, ends } => {
                 if !is_missing {
@@ -288,7 +250,7 @@ impl Column {
     pub(super) fn kind(&self) -> ColumnKind {
         match self {
             Self::Category { .. } => ColumnKind::Category,
-            Self::Number(_) => ColumnKind::Number,
+            Self::Number { kind, .. } => kind.clone(),
             Self::MultiLabel { separator, .. } => ColumnKind::MultiLabel { separator: *separator },
         }
     }
@@ -303,8 +265,8 @@ impl Column {
 pub(super) enum Unfit {
     /// It is not UTF-8.
     Text,
-    /// It is no finite number.
-    Number,
+    /// It is not what a column of numbers, truth values or dates has.
+    Number(&'static str),
 }
 
 impl From<Utf8Error> for Unfit {

@@ -2,7 +2,7 @@
 
 use crate::table::columns::{Column, MISSING};
 use crate::table::words::Words;
-use crate::table::{Table, TableError, TableSchema};
+use crate::table::{ColumnKind, Table, TableError, TableSchema};
 
 impl Table {
     /// A table of numbers, column by column; NaN is a missing value.
@@ -46,7 +46,7 @@ impl Table {
             return Err(TableError::Setting { what, remedy: "choose another name" });
         }
         self.schema = self.schema.number(name);
-        self.columns.push(Column::Number(values));
+        self.columns.push(Column::Number { kind: ColumnKind::Number, numbers: values });
         Ok(self)
     }
 
@@ -71,7 +71,9 @@ impl Column {
     /// Appends the rows of a column of the same kind.
     fn append(&mut self, other: &Self) {
         match (self, other) {
-            (Self::Number(own), Self::Number(other)) => own.extend(other),
+            (Self::Number { numbers: own, .. }, Self::Number { numbers: other, .. }) => {
+                own.extend(other);
+            }
             (
                 Self::Category { words, codes },
                 Self::Category { words: other_words, codes: other_codes },

@@ -148,7 +148,7 @@ impl ColumnEncoder {
                 let seen = seen(words.words().len(), codes, rows);
                 Self::Category(frequent(words.words(), &seen, config.min_rows))
             }
-            Column::Number(numbers) => {
+            Column::Number { numbers, .. } => {
                 let (mean, std) = moments(rows.iter().map(|&row| numbers[row]));
                 Self::Number { mean, std }
             }
@@ -173,7 +173,7 @@ impl ColumnEncoder {
                     values: codes.iter().map(class).collect(),
                 })
             }
-            (Self::Number { mean, std }, Column::Number(numbers)) => {
+            (Self::Number { mean, std }, Column::Number { numbers, .. }) => {
                 let standard = |&number: &f64| {
                     if number.is_nan() { 0.0 } else { ((number - mean) / std) as f32 }
                 };

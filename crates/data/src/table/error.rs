@@ -90,13 +90,15 @@ pub enum TableError {
         /// The columns of the file.
         known: Vec<String>,
     },
-    /// A field of a column of numbers is not a number.
+    /// A field of a column of numbers, truth values or dates is none.
     #[error(
-        "`{}` line {line}, column `{column}`: expected a finite number, got `{text}`; \
+        "`{}` line {line}, column `{column}`: expected {expected}, got `{text}`; \
          name the text of missing values in the schema",
         .path.display()
     )]
-    NotANumber {
+    Field {
+        /// What the column has.
+        expected: &'static str,
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.

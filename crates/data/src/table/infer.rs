@@ -1,9 +1,10 @@
-//! Inference of column kinds: numbers or categories.
+//! Inference of column kinds: numbers, dates, truth values or categories.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::table::columns::{Missing, replaced, trim};
+use crate::table::instant::truth;
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
 use crate::table::{ColumnKind, TableError, TableSchema};
@@ -12,8 +13,8 @@ use crate::table::{ColumnKind, TableError, TableSchema};
 #[derive(Debug, Clone, Default)]
 pub struct InferredColumns {
     names: Vec<String>,
-    /// For each column: whether it has a value, and whether one of them is not a number.
-    seen: Vec<(bool, bool)>,
+    /// What each column can be.
+    seen: Vec<Seen>,
 }
 
 impl InferredColumns {
@@ -53,7 +54,7 @@ impl InferredColumns {
         let mut records = Records::new(bytes, path, delimiter, schema.header.as_deref())?;
         if self.names.is_empty() {
             self.names = records.header().to_vec();
-            self.seen = vec![(false, false); self.names.len()];
+            self.seen = vec![Seen::default(); self.names.len()];
         } else if self.names != records.header() {
             let what = format!("`{}` has other columns than the files before it", path.display());
             return Err(TableError::Setting { what, remedy: "name files of the same columns" });
@@ -66,15 +67,12 @@ impl InferredColumns {
             if !is_looked_at(row - 1) {
                 continue;
             }
-            for (at, (is_seen, is_word)) in self.seen.iter_mut().enumerate() {
+            for (at, seen) in self.seen.iter_mut().enumerate() {
                 let field = trim(records.bytes(at)).map_err(|_| records.not_utf8(at))?;
                 let field = replaced(replace[at], field);
-                if *is_word || missing.contains(field) {
-                    continue;
+                if !missing.contains(field) {
+                    seen.look_at(field);
                 }
-                *is_seen = true;
-                let number = str::from_utf8(field).ok().and_then(|text| text.parse::<f64>().ok());
-                *is_word = !number.is_some_and(f64::is_finite);
             }
         }
         Ok(())
@@ -86,13 +84,41 @@ impl InferredColumns {
         &self.names
     }
 
-    /// The kind of a column: numbers if every value is one, otherwise categories; `None` if it has
+    /// The kind of a column: numbers if every value is one, dates if every value is one, truth values
+    /// if each is `true` or `false`, `yes` or `no` in any case, otherwise categories; `None` if it has
     /// no values or does not exist.
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<ColumnKind> {
         let at = self.names.iter().position(|other| other == name)?;
-        let (is_seen, is_word) = self.seen[at];
-        let kind = if is_word { ColumnKind::Category } else { ColumnKind::Number };
-        is_seen.then_some(kind)
+        self.seen[at].kind()
+    }
+}
+
+/// What a column can be by the values that were looked at.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    has_value: bool,
+    /// Whether a value is no number, no date, or no truth value.
+    no_number: bool,
+    no_date: bool,
+    no_truth: bool,
+}
+
+impl Seen {
+    fn look_at(&mut self, field: &[u8]) {
+        self.has_value = true;
+        self.no_number = self.no_number || ColumnKind::Number.number(field).is_none();
+        self.no_date = self.no_date || ColumnKind::Date.number(field).is_none();
+        self.no_truth = self.no_truth || truth(field).is_none();
+    }
+
+    fn kind(self) -> Option<ColumnKind> {
+        let kind = match self {
+            Self { no_number: false, .. } => ColumnKind::Number,
+            Self { no_date: false, .. } => ColumnKind::Date,
+            Self { no_truth: false, .. } => ColumnKind::Boolean,
+            _ => ColumnKind::Category,
+        };
+        self.has_value.then_some(kind)
     }
 }

@@ -1,11 +1,13 @@
 //! Tables: columns read in one pass, and their encoding fitted on the training part.
 
+mod blocks;
 mod columns;
 mod compose;
 mod encoded;
 mod encoder;
 mod error;
 mod infer;
+mod instant;
 mod open;
 mod quotes;
 mod records;
@@ -16,6 +18,7 @@ mod schema;
 mod vocabulary;
 mod words;
 
+pub use blocks::TableBlocks;
 pub use columns::Table;
 pub use encoded::EncodedTable;
 pub use encoder::{ColumnEncoder, FitConfig, TableEncoder};

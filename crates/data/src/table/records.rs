@@ -104,6 +104,8 @@ pub(crate) struct Records<R> {
     /// The index of each name in the header.
     places: HashMap<String, usize>,
     record: ByteRecord,
+    /// Whether the record is the next row, read before it was known to be one.
+    is_next: bool,
 }
 
 impl Records<Box<dyn Read>> {
@@ -137,8 +139,8 @@ impl<R: Read> Records<R> {
             .from_reader(Bounded { bytes, since_reset: 0, quotes: Quotes::new(delimiter.byte()) });
         let record = ByteRecord::new();
         let places = HashMap::new();
-        let mut records =
-            Self { path: path.to_owned(), reader, header: Vec::new(), places, record };
+        let (path, header) = (path.to_owned(), Vec::new());
+        let mut records = Self { path, reader, header, places, record, is_next: false };
         match names {
             Some(names) => records.header = names.to_vec(),
             None => records.header = records.read_fields()?,
@@ -147,9 +149,21 @@ impl<R: Read> Records<R> {
         Ok(records)
     }
 
-    /// The trimmed fields of the first record.
-    pub(super) fn first(mut self) -> Result<Vec<String>, TableError> {
-        self.read_fields()
+    /// The same with names that depend on the trimmed fields of the first record; without names it
+    /// is the header.
+    pub(crate) fn of_names<E: From<TableError>>(
+        bytes: R,
+        path: &Path,
+        delimiter: Delimiter,
+        names: impl FnOnce(&[String]) -> Result<Option<Vec<String>>, E>,
+    ) -> Result<Self, E> {
+        let mut records = Self::new(bytes, path, delimiter, Some(&[]))?;
+        let first = records.read_fields()?;
+        let names = names(&first)?;
+        records.is_next = names.is_some();
+        records.header = names.unwrap_or(first);
+        records.find_places()?;
+        Ok(records)
     }
 
     pub(crate) fn header(&self) -> &[String] {
@@ -171,7 +185,7 @@ impl<R: Read> Records<R> {
 
     /// Reads the next record; false at the end of the file.
     pub(crate) fn advance(&mut self) -> Result<bool, TableError> {
-        if !self.read()? {
+        if !std::mem::take(&mut self.is_next) && !self.read()? {
             return Ok(false);
         }
         let (expected, got) = (self.header.len(), self.record.len());

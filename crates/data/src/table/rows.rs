@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::table::columns::{Column, MISSING, start};
 use crate::table::encoder::{classes, frequent, seen, seen_labels};
+use crate::table::instant::cycles;
 use crate::table::row_config::{CategoryEncoding, RowConfig};
 use crate::table::scale::NumberScale;
-use crate::table::{Table, TableError, TableSchema, Vocabulary};
+use crate::table::{ColumnKind, Table, TableError, TableSchema, Vocabulary};
 
 /// How the features of a row are encoded as classes and numbers; saved with serde, it encodes at
 /// prediction time without the training data.
@@ -18,6 +19,9 @@ use crate::table::{Table, TableError, TableSchema, Vocabulary};
 ///   word if words are missing in training rows; unknown words have none.
 /// - A number is scaled by a [`NumberScale`]; a missing one is 0. If it is missing in training
 ///   rows, a second number is 1 for missing and 0 otherwise.
+/// - A truth value is 1 or −1, and a missing one 0, with a second number likewise.
+/// - A date becomes the number of its days, scaled, and sine and cosine of its place in the year, in
+///   the week and, if training rows have times, in the day.
 /// - Several labels become one 0 or 1 for each label of the vocabulary.
 ///
 /// Words, scales and which columns miss values come from the rows it was fitted on and from no
@@ -47,7 +51,8 @@ impl TryFrom<SavedEncoder> for RowEncoder {
             return Err(format!("`schema` has {names} columns and `columns` has {codes}"));
         }
         for (column, feature) in schema.columns.iter().zip(&columns) {
-            if let FeatureEncoder::Number { scale, .. } = feature
+            if let FeatureEncoder::Number { scale, .. } | FeatureEncoder::Date { scale, .. } =
+                feature
                 && !scale.is_valid()
             {
                 return Err(format!("the scale of `{}` is none", column.name));
@@ -76,6 +81,21 @@ pub enum FeatureEncoder {
         /// Its scale.
         scale: NumberScale,
         /// Whether a second number marks a missing one.
+        has_missing: bool,
+    },
+    /// 1 or −1, 0 for a missing one, and a second number if it is missing in training rows.
+    Boolean {
+        /// Whether a second number marks a missing one.
+        has_missing: bool,
+    },
+    /// The number of days, sine and cosine of the place in the year and in the week, those of the time
+    /// of day if training rows have times, and a number if it is missing in training rows.
+    Date {
+        /// The scale of the days.
+        scale: NumberScale,
+        /// Whether the time of day is encoded.
+        has_time: bool,
+        /// Whether a last number marks a missing one.
         has_missing: bool,
     },
     /// A number for each label.
@@ -241,7 +261,18 @@ impl FeatureEncoder {
                 let has_missing = missing >= config.min_rows.max(1);
                 Some(Self::Category { vocabulary, has_missing, encoding: config.encoding })
             }
-            Column::Number(numbers) => {
+            Column::Number { kind: ColumnKind::Boolean, numbers } => {
+                let missing = missing(&|row| numbers[row].is_nan())?;
+                Some(Self::Boolean { has_missing: missing > 0 })
+            }
+            Column::Number { kind: ColumnKind::Date, numbers } => {
+                let missing = missing(&|row| numbers[row].is_nan())?;
+                let own = rows.iter().map(|&row| numbers[row]);
+                let has_time = own.clone().any(|days| days.fract() != 0.0 && !days.is_nan());
+                let scale = NumberScale::fit(config.scaling, own)?;
+                Some(Self::Date { scale, has_time, has_missing: missing > 0 })
+            }
+            Column::Number { numbers, .. } => {
                 let missing = missing(&|row| numbers[row].is_nan())?;
                 let scale = NumberScale::fit(config.scaling, rows.iter().map(|&row| numbers[row]))?;
                 Some(Self::Number { scale, has_missing: missing > 0 })
@@ -278,7 +309,39 @@ impl FeatureEncoder {
                     }
                 }
             }
-            (Self::Number { scale, has_missing }, Column::Number(numbers)) => {
+            (
+                Self::Boolean { has_missing },
+                Column::Number { kind: ColumnKind::Boolean, numbers },
+            ) => {
+                for (row, value) in numbers.iter().enumerate() {
+                    let at = row * wide + number;
+                    if !value.is_nan() {
+                        into.numbers[at] = if *value > 0.0 { 1.0 } else { -1.0 };
+                    } else if *has_missing {
+                        into.numbers[at + 1] = 1.0;
+                    }
+                }
+            }
+            (
+                Self::Date { scale, has_time, has_missing },
+                Column::Number { kind: ColumnKind::Date, numbers },
+            ) => {
+                let parts = date_numbers(*has_time);
+                for (row, days) in numbers.iter().enumerate() {
+                    let at = row * wide + number;
+                    if !days.is_nan() {
+                        into.numbers[at] = scale.encode(*days);
+                        let own = &mut into.numbers[at + 1..at + parts];
+                        own.copy_from_slice(&cycles(*days).as_flattened()[..parts - 1]);
+                    } else if *has_missing {
+                        into.numbers[at + parts] = 1.0;
+                    }
+                }
+            }
+            (
+                Self::Number { scale, has_missing },
+                Column::Number { kind: ColumnKind::Number, numbers },
+            ) => {
                 for (row, value) in numbers.iter().enumerate() {
                     let at = row * wide + number;
                     if value.is_nan() {
@@ -327,7 +390,12 @@ impl FeatureEncoder {
             Self::Category { vocabulary, has_missing, .. } => {
                 vocabulary.words().len() + usize::from(*has_missing)
             }
-            Self::Number { has_missing, .. } => 1 + usize::from(*has_missing),
+            Self::Number { has_missing, .. } | Self::Boolean { has_missing } => {
+                1 + usize::from(*has_missing)
+            }
+            Self::Date { has_time, has_missing, .. } => {
+                date_numbers(*has_time) + usize::from(*has_missing)
+            }
             Self::Labels { vocabulary } => vocabulary.words().len(),
         }
     }
@@ -336,6 +404,8 @@ impl FeatureEncoder {
         match self {
             Self::Category { .. } => "categories",
             Self::Number { .. } => "numbers",
+            Self::Boolean { .. } => "truth values",
+            Self::Date { .. } => "dates",
             Self::Labels { .. } => "several labels",
         }
     }
@@ -350,8 +420,18 @@ impl FeatureEncoder {
                 scale.add_to(digest.number(2)).number(usize::from(*has_missing))
             }
             Self::Labels { vocabulary } => digest.number(3).texts(vocabulary.words()),
+            Self::Boolean { has_missing } => digest.number(5).number(usize::from(*has_missing)),
+            Self::Date { scale, has_time, has_missing } => scale
+                .add_to(digest.number(6))
+                .number(usize::from(*has_time))
+                .number(usize::from(*has_missing)),
         }
     }
+}
+
+/// The numbers of a date that is there.
+const fn date_numbers(has_time: bool) -> usize {
+    if has_time { 7 } else { 5 }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::table::instant::{days, short_truth};
+
 /// What one column holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,6 +15,12 @@ pub enum ColumnKind {
     Category,
     /// A finite number.
     Number,
+    /// A truth value: `true`, `yes`, `t`, `y` or `1`, or `false`, `no`, `f`, `n` or `0`, in any case;
+    /// its number is 1 or 0.
+    Boolean,
+    /// A date of ISO 8601, such as `2024-02-29`, with or without a time, `2024-02-29T23:59:30Z`; its
+    /// number is that of the days since 1970-01-01.
+    Date,
     /// Any number of words, separated by a character; empty ones are ignored.
     MultiLabel {
         /// What divides the words.
@@ -21,10 +29,42 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
+    /// Whether a field that is not a missing value can be read as this kind.
+    #[must_use]
+    pub fn takes(&self, field: &str) -> bool {
+        match self {
+            Self::Number | Self::Boolean | Self::Date => self.number(field.as_bytes()).is_some(),
+            Self::Category | Self::MultiLabel { .. } => true,
+        }
+    }
+
+    /// The number of a field, finite; `None` if it has none, and of kinds without numbers.
+    #[inline]
+    pub(super) fn number(&self, field: &[u8]) -> Option<f64> {
+        let text = || str::from_utf8(field).ok();
+        match self {
+            Self::Number => text()?.parse().ok().filter(|number: &f64| number.is_finite()),
+            Self::Boolean => short_truth(field),
+            Self::Date => days(text()?),
+            Self::Category | Self::MultiLabel { .. } => None,
+        }
+    }
+
+    /// What a field of a kind with numbers has to be.
+    pub(super) const fn expected(&self) -> &'static str {
+        match self {
+            Self::Boolean => "`true` or `false`, `yes` or `no`, `1` or `0`, or their first letters",
+            Self::Date => "a date such as `2024-02-29`, or with a time such as `2024-02-29T23:59`",
+            _ => "a finite number",
+        }
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Category => "categories",
             Self::Number => "numbers",
+            Self::Boolean => "truth values",
+            Self::Date => "dates",
             Self::MultiLabel { .. } => "several labels",
         }
     }
@@ -78,6 +118,18 @@ impl TableSchema {
     #[must_use]
     pub fn number(self, name: impl Into<String>) -> Self {
         self.column(name, ColumnKind::Number)
+    }
+
+    /// Adds a column of truth values.
+    #[must_use]
+    pub fn boolean(self, name: impl Into<String>) -> Self {
+        self.column(name, ColumnKind::Boolean)
+    }
+
+    /// Adds a column of dates.
+    #[must_use]
+    pub fn date(self, name: impl Into<String>) -> Self {
+        self.column(name, ColumnKind::Date)
     }
 
     /// Adds a column with several labels per field.

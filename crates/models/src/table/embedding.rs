@@ -64,6 +64,11 @@ impl Categories {
         Self { columns: class_counts.iter().map(column).collect() }
     }
 
+    /// The embeddings of all classes of each column, `[classes, size]` each.
+    pub(crate) fn vectors(&self) -> Vec<Tensor<2>> {
+        self.columns.iter().map(|column| column.weight.val()).collect()
+    }
+
     /// The embeddings of each column, `[rows, size]` each, from `[rows, columns]`.
     pub(crate) fn forward(&self, classes: &Tensor<2, Int>) -> Vec<Tensor<2>> {
         let [rows, columns] = classes.dims();

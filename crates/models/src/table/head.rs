@@ -64,6 +64,10 @@ impl Heads {
         Self { layers: heads.iter().map(layer).collect() }
     }
 
+    pub(crate) fn layers(&self) -> &[Linear] {
+        &self.layers
+    }
+
     /// The outputs, `[rows, width]` each.
     pub(crate) fn forward(&self, features: &Tensor<2>) -> Vec<Tensor<2>> {
         self.layers.iter().map(|layer| timed_linear(layer, features.clone())).collect()

@@ -1,12 +1,9 @@
 //! Numbers as sines and cosines of learned frequencies.
 
-use std::f64::consts::TAU;
-
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
-use updraft_transformer::timed_linear;
+use updraft_transformer::PeriodicEmbedding;
 
 /// Each number `x` as `relu([sin 2πcx, cos 2πcx] W + b)`, with separate frequencies `c` per number,
 /// and one `W` and `b` for all numbers.
@@ -38,21 +35,24 @@ impl Periodic {
         }
     }
 
-    /// From `[rows, numbers]` to `[rows, numbers · size]`.
-    pub(crate) fn forward(&self, numbers: Tensor<2>) -> Tensor<2> {
-        let [rows, count] = numbers.dims();
-        let frequencies = self.frequencies.val().unsqueeze::<3>();
-        let angles = numbers.unsqueeze_dim::<3>(2) * frequencies.mul_scalar(TAU);
-        let waves = Tensor::cat(vec![angles.clone().sin(), angles.cos()], 2);
-        let features = relu(timed_linear(&self.linear, waves));
-        let size = features.dims()[2];
-        features.reshape([rows, count * size])
+    /// The parameters.
+    pub(crate) fn embedding(&self) -> PeriodicEmbedding {
+        let bias = self.linear.bias.as_ref().expect("the layer is made with a bias");
+        PeriodicEmbedding {
+            frequencies: self.frequencies.val(),
+            weight: self.linear.weight.val(),
+            bias: bias.val(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::TAU;
+
+    use burn::tensor::Int;
     use updraft_testing::{assert_close, devices, tolerance};
+    use updraft_transformer::row_features;
 
     use super::*;
 
@@ -78,7 +78,9 @@ mod tests {
                     }));
                 }
             }
-            let found = periodic.forward(Tensor::from_floats(x, &device));
+            let classes = Tensor::<2, Int>::zeros([2, 0], &device);
+            let numbers = Tensor::from_floats(x, &device);
+            let found = row_features(classes, numbers, vec![], Some(periodic.embedding()));
             assert_close(&found, expected.as_slice(), tolerance::F32);
         }
     }

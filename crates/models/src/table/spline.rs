@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_kan::{Kan, KanConfig, KanLinearConfig};
+use updraft_transformer::row_features;
 
 use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
@@ -135,14 +136,7 @@ impl SplineNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
-        let mut features = self.categories.forward(&classes);
-        if numbers.dims()[1] > 0 {
-            features.push(numbers);
-        }
-        let features = match features.len() {
-            1 => features.remove(0),
-            _ => Tensor::cat(features, 1),
-        };
+        let features = row_features(classes, numbers, self.categories.vectors(), None);
         let outputs = self.network.forward(features);
         if self.widths.len() == 1 {
             return vec![outputs];

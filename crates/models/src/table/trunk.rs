@@ -5,7 +5,7 @@ use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, Linea
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_transformer::timed_linear;
+use updraft_transformer::{DenseLayer, perceptron, row_features, timed_linear};
 
 use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
@@ -257,18 +257,13 @@ impl TableNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
-        let mut features = self.categories.forward(&classes);
-        if numbers.dims()[1] > 0 {
-            features.push(match &self.periodic {
-                Some(periodic) => periodic.forward(numbers),
-                None => numbers,
-            });
-        }
-        let features = Tensor::cat(features, 1);
-        let trunk = match &self.norm {
-            None => self.layers.iter().fold(features, |features, layer| {
-                self.dropout.forward(relu(timed_linear(layer, features)))
-            }),
+        let periodic = match numbers.dims()[1] {
+            0 => None,
+            _ => self.periodic.as_ref().map(Periodic::embedding),
+        };
+        let features = row_features(classes, numbers, self.categories.vectors(), periodic);
+        match &self.norm {
+            None => self.plain(features),
             Some(norm) => {
                 let first = timed_linear(&self.layers[0], features);
                 let blocks = |features: Tensor<2>, block: &Block| {
@@ -277,11 +272,23 @@ impl TableNet {
                     let narrow = timed_linear(&block.narrow, self.dropout.forward(wide));
                     features + self.dropout.forward(narrow)
                 };
-                relu(norm.forward(self.blocks.iter().fold(first, blocks)))
+                self.heads.forward(&relu(norm.forward(self.blocks.iter().fold(first, blocks))))
             }
-        };
-        self.heads.forward(&trunk)
+        }
     }
+
+    /// The plain trunk, with the heads.
+    fn plain(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
+        let trains = self.dropout.training.is_enabled() && features.device().is_autodiff();
+        let dropout = if trains { self.dropout.prob } else { 0.0 };
+        let layers = self.layers.iter().map(dense).collect();
+        perceptron(features, layers, self.heads.layers().iter().map(dense).collect(), dropout)
+    }
+}
+
+fn dense(layer: &Linear) -> DenseLayer {
+    let bias = layer.bias.as_ref().expect("every layer is made with a bias");
+    DenseLayer { weight: layer.weight.val(), bias: bias.val() }
 }
 
 #[cfg(test)]

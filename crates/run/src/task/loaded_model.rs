@@ -192,6 +192,21 @@ pub trait LoadedModel: fmt::Debug + Send {
     /// that cannot be read.
     fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError>;
 
+    /// The same with a call for each sample, in the order of the file, until one breaks; a task whose
+    /// files have many samples predicts them while it reads.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict); samples before the error have been passed on.
+    fn predict_each(
+        &self,
+        path: &Path,
+        each: &mut dyn FnMut(Predicted) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
+        let mut all = self.predict(path)?.into_iter();
+        let _ = all.try_for_each(each);
+        Ok(())
+    }
+
     /// Predicts a whole image or volume into a file; `progress` is called after each batch of
     /// windows and may stop the prediction, which the next call resumes.
     ///

@@ -7,6 +7,8 @@ mod linear;
 mod linear_bf16;
 #[cfg(test)]
 mod linear_tests;
+mod perceptron;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,8 @@ pub(crate) use gelu::{bias_gelu, bias_gelu_gradient};
 pub(crate) use layer_norm::{LayerNormInput, layer_norm, layer_norm_gradient};
 pub(crate) use linear::{Factor, LinearScratch, MatrixProduct, column_sums};
 pub(crate) use linear_bf16::Bf16Scratch;
+pub(crate) use perceptron::{Dropout, Layer, Passed, Perceptron, PerceptronScratch};
+pub(crate) use rows::{Embeddings, Periodic, ROWS, RowFeatures, RowGradients};
 
 /// Rows of a piece: sums of a gradient are added piece by piece, so that their order does not depend
 /// on the number of threads.

@@ -343,12 +343,12 @@ fn with_scratch<T>(run: impl FnOnce(&mut Scratch) -> T) -> T {
 }
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
-fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
+pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
     fill_in_pieces(take_memory(len), len, piece, fill)
 }
 
 /// Keeps the memory of tensors without other owners.
-fn keep<const N: usize>(tensors: [FlexTensor; N]) {
+pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
     for tensor in tensors {
         let data = tensor.data_arc();
         drop(tensor);
@@ -357,18 +357,18 @@ fn keep<const N: usize>(tensors: [FlexTensor; N]) {
     }
 }
 
-fn isa() -> Isa {
+pub(super) fn isa() -> Isa {
     Isa::detect().base()
 }
 
-fn contiguous(tensor: FlexTensor) -> FlexTensor {
+pub(super) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     tensor.to_contiguous()
 }
 
-fn dims(tensor: &FlexTensor) -> Vec<usize> {
+pub(super) fn dims(tensor: &FlexTensor) -> Vec<usize> {
     tensor.layout().shape().to_vec()
 }
 
-fn tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
+pub(super) fn tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }

@@ -10,6 +10,7 @@ mod extension;
 #[cfg(feature = "flex")]
 mod flex;
 pub(crate) mod plain;
+pub(crate) mod tables;
 #[cfg(all(test, feature = "flex", feature = "autodiff"))]
 mod tests;
 
@@ -20,6 +21,7 @@ use burn::{
     tensor::{DType, Device, FloatDType},
 };
 pub use burn_layers::{timed_embedding, timed_linear};
+pub use tables::{DenseLayer, PeriodicEmbedding, perceptron, row_features};
 #[cfg(feature = "flex")]
 use updraft_simd::{Bf16Unit, Products};
 use updraft_simd::{add_operations, time_operation};

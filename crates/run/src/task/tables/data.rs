@@ -317,6 +317,17 @@ fn difference(own: &RowEncoder, other: &RowEncoder) -> Option<String> {
                 (true, false) => said("missing values"),
                 (false, _) => said("other values"),
             },
+            (
+                FeatureEncoder::Date { scale, has_time, has_missing },
+                FeatureEncoder::Date { scale: other, has_time: time, has_missing: missing },
+            ) => match (is_same_scale(scale, other), (has_time, has_missing) == (time, missing)) {
+                (true, true) => None,
+                (true, false) => said("times or missing values"),
+                (false, _) => said("other dates"),
+            },
+            (FeatureEncoder::Boolean { .. }, FeatureEncoder::Boolean { .. }) if own != other => {
+                said("missing values")
+            }
             (own, other) if own != other => said("other words"),
             _ => None,
         }

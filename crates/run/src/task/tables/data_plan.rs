@@ -22,7 +22,7 @@ const LEAVE_OUT: Key<Vec<String>> =
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const NUMBERS: Key<Vec<String>> = Key::new(
     "data.numbers",
-    "features that are numbers; unnamed ones are numbers if every value of the training rows is one, otherwise categories",
+    "features that are numbers; unnamed ones are if every value of the training rows is one; those that are neither numbers nor dates nor truth values are categories",
 )
 .default("[]")
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
@@ -30,6 +30,18 @@ const CATEGORIES: Key<Vec<String>> =
     Key::new("data.categories", "features that hold categories, such as codes made of digits")
         .default("[]")
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
+const BOOLEANS: Key<Vec<String>> = Key::new(
+    "data.booleans",
+    "features that are truth values: `true` and `false`, `yes` and `no`, their first letters, or `1` and `0`; unnamed ones are if every value of the training rows is one of the four words",
+)
+.default("[]")
+.check("a list of columns, none of them twice", |columns| !has_repeats(columns));
+const DATES: Key<Vec<String>> = Key::new(
+    "data.dates",
+    "features that are dates such as `2024-02-29`, or with a time such as `2024-02-29T23:59`; unnamed ones are if every value of the training rows is one",
+)
+.default("[]")
+.check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const LISTS: Key<BTreeMap<String, char>> = Key::new(
     "data.lists",
     "features with any number of words in a field: a table of column and separator",
@@ -90,6 +102,8 @@ pub(super) const KEYS: Keys = &[
     &LEAVE_OUT,
     &NUMBERS,
     &CATEGORIES,
+    &BOOLEANS,
+    &DATES,
     &LISTS,
     &MISSING,
     &REPLACE,
@@ -109,6 +123,8 @@ pub(super) struct DataPlan {
     pub(super) leave_out: Vec<String>,
     pub(super) numbers: Vec<String>,
     pub(super) categories: Vec<String>,
+    pub(super) booleans: Vec<String>,
+    pub(super) dates: Vec<String>,
     pub(super) lists: BTreeMap<String, char>,
     pub(super) missing: Vec<String>,
     pub(super) replace: BTreeMap<String, BTreeMap<String, String>>,
@@ -196,6 +212,8 @@ impl DataPlan {
             leave_out,
             numbers: settings.value(&NUMBERS)?,
             categories: settings.value(&CATEGORIES)?,
+            booleans: settings.value(&BOOLEANS)?,
+            dates: settings.value(&DATES)?,
             lists: settings.value(&LISTS)?,
             missing: settings.value(&MISSING)?,
             replace: settings.value(&REPLACE)?,
@@ -230,6 +248,8 @@ impl DataPlan {
         for (key, names) in [
             ("data.numbers", &self.numbers),
             ("data.categories", &self.categories),
+            ("data.booleans", &self.booleans),
+            ("data.dates", &self.dates),
             ("data.lists", &lists),
         ] {
             for name in names {
@@ -251,6 +271,8 @@ impl DataPlan {
             ("data.leave_out", &self.leave_out),
             ("data.numbers", &self.numbers),
             ("data.categories", &self.categories),
+            ("data.booleans", &self.booleans),
+            ("data.dates", &self.dates),
             ("data.lists", &lists),
         ] {
             if let Some(unknown) = names.iter().find(|name| !columns.contains(name)) {

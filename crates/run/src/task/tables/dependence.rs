@@ -124,6 +124,14 @@ fn values(feature: &FeatureEncoder, batch: &RowBatch, place: &Places) -> Vec<(Sh
             };
             grid.into_iter().map(value).collect()
         }
+        FeatureEncoder::Boolean { has_missing } => {
+            let value = |(word, number): (&str, f32)| {
+                let mut numbers = vec![number];
+                numbers.extend(has_missing.then_some(0.0));
+                (Shown { number: 0.0, word: word.to_owned() }, Value::Numbers(numbers))
+            };
+            [("false", -1.0), ("true", 1.0)].into_iter().map(value).collect()
+        }
         FeatureEncoder::Category { vocabulary, encoding, .. } => {
             let words = vocabulary.words();
             let first = Vocabulary::UNKNOWN as i32 + 1;

@@ -131,7 +131,7 @@ pub(super) fn feature_schema(
         None => inferred.names().iter().filter(is_feature).cloned().collect(),
     };
     // A misspelled name would be ignored.
-    let named = [&plan.leave_out, &plan.numbers, &plan.categories];
+    let named = [&plan.leave_out, &plan.numbers, &plan.categories, &plan.booleans, &plan.dates];
     let named = named.into_iter().flatten().chain(plan.lists.keys()).chain(plan.replace.keys());
     for name in named {
         if !inferred.names().contains(name) {
@@ -150,6 +150,10 @@ pub(super) fn feature_schema(
             ColumnKind::Number
         } else if plan.categories.contains(&name) {
             ColumnKind::Category
+        } else if plan.booleans.contains(&name) {
+            ColumnKind::Boolean
+        } else if plan.dates.contains(&name) {
+            ColumnKind::Date
         } else {
             match inferred.kind(&name) {
                 Some(kind) => kind,

@@ -1,10 +1,13 @@
 //! A trained network that predicts the targets of a file's rows.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::{Device, FloatDType, Tensor};
-use updraft_data::{ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableSchema};
+use updraft_data::{
+    ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableBlocks, TableSchema,
+};
 use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
@@ -52,24 +55,50 @@ impl<N: RowNetwork> RowPredictor<N> {
         Self { model, data, learn, coding, policy, device }
     }
 
-    /// The rows of a file, with columns found by their names in a header, or by position.
-    fn read(&self, path: &Path) -> Result<Table, RunError> {
+    /// The rows of a file in blocks, with columns found by their names in a header, or by position,
+    /// and the features for the file that they are from.
+    fn blocks(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
         let mut schema = self.coding.encoder.schema().clone();
         let delimiter = self.data.source.delimiter();
-        let files = self.data.source.with_file_features();
-        let added: Vec<String> = files.into_iter().flat_map(file_features).collect();
-        schema.columns.retain(|column| !added.contains(&column.name));
-        schema.header = self.places(&Table::first_record(path, delimiter)?, &schema, path)?;
-        let mut table = Table::read(path, delimiter, schema)?;
-        if let Some(files) = files {
+        let mut of_file = Vec::new();
+        if let Some(files) = self.data.source.with_file_features() {
             let own = file_of(files, path)?;
-            for (at, name) in added.into_iter().enumerate() {
-                let value = f64::from(u8::from(at + 1 == own));
-                let rows = table.rows();
-                table = table.with_numbers(name, vec![value; rows])?;
+            let value = |at: usize| f64::from(u8::from(at + 1 == own));
+            of_file.extend(file_features(files).enumerate().map(|(at, name)| (name, value(at))));
+        }
+        schema.columns.retain(|column| of_file.iter().all(|(name, _)| *name != column.name));
+        let names = |first: &[String]| self.places(first, &schema, path);
+        let blocks = TableBlocks::open(path, delimiter, schema.clone(), ROWS_AT_ONCE, names)?;
+        Ok((blocks, of_file))
+    }
+
+    /// The predictions of a block; `before` rows were before it.
+    fn predict_block(
+        &self,
+        path: &Path,
+        table: &Table,
+        before: usize,
+    ) -> Result<Vec<Predicted>, RunError> {
+        let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
+        let rows = self.coding.encoder.encode(table)?;
+        for row in 0..rows.rows() {
+            if let Some(at) = rows.numbers(row).iter().position(|number| !number.is_finite()) {
+                let place = format!("row {}", before + row + 1);
+                return Err(refuse(too_far(&self.coding.encoder, at, &place)));
             }
         }
-        Ok(table)
+        let mut predicted = Vec::with_capacity(rows.rows());
+        for (row, targets) in (before + 1..).zip(self.predict_rows(&rows)) {
+            if !targets.iter().all(|target| target.value.is_finite()) {
+                let cause = format!("the model's prediction for row {row} is not finite");
+                return Err(refuse(cause));
+            }
+            predicted.push(Predicted {
+                sample: format!("{} row {row}", path.display()),
+                outcome: Outcome::Targets(targets),
+            });
+        }
+        Ok(predicted)
     }
 
     /// The names of a file's columns if its first record is a row; `None` if it is a header.
@@ -110,12 +139,9 @@ impl<N: RowNetwork> RowPredictor<N> {
         }
     }
 
-    /// The predictions for some rows, one list per row.
-    fn predict_rows(
-        &self,
-        rows: &EncodedRows,
-        range: std::ops::Range<usize>,
-    ) -> Vec<Vec<PredictedTarget>> {
+    /// The predictions for rows, one list per row.
+    fn predict_rows(&self, rows: &EncodedRows) -> Vec<Vec<PredictedTarget>> {
+        let range = 0..rows.rows();
         let classes = range.clone().flat_map(|row| rows.classes(row)).map(|&class| class as i32);
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
         let input = (classes.collect(), numbers.collect());
@@ -134,16 +160,16 @@ impl<N: RowNetwork> RowPredictor<N> {
     }
 }
 
-/// The names of the features if a record has a field for each of them and a number for each number
-/// (at least one); `None` for other records: a header, and reading it reports a missing name.
+/// The names of the features if a record has a field for each of them and what each number, truth
+/// value or date needs (at least one); `None` for other records: a header, and reading it reports a
+/// missing name.
 fn row_of_features(first: &[String], schema: &TableSchema) -> Option<Vec<String>> {
+    let is_word =
+        |kind: &ColumnKind| matches!(kind, ColumnKind::Category | ColumnKind::MultiLabel { .. });
     let is_row = |(column, field): (&ColumnSchema, &String)| {
-        schema.missing.contains(field)
-            || field.parse::<f64>().is_ok()
-            || column.kind != ColumnKind::Number
+        schema.missing.contains(field) || column.kind.takes(field)
     };
-    let has_numbers = schema.columns.iter().any(|column| column.kind == ColumnKind::Number);
-    let is_row = has_numbers
+    let is_row = schema.columns.iter().any(|column| !is_word(&column.kind))
         && first.len() == schema.columns.len()
         && schema.columns.iter().zip(first).all(is_row);
     is_row.then(|| schema.columns.iter().map(|column| column.name.clone()).collect())
@@ -218,32 +244,37 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
 
     /// Predicts every target of every row of a table, in the order of the rows.
     fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError> {
+        let mut all = Vec::new();
+        self.predict_each(path, &mut |predicted| {
+            all.push(predicted);
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
+    }
+
+    fn predict_each(
+        &self,
+        path: &Path,
+        each: &mut dyn FnMut(Predicted) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
         if !path.exists() {
             let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(RunError::io("read", path, cause));
         }
-        let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
-        let table = self.read(path)?;
-        let rows = self.coding.encoder.encode(&table)?;
-        for row in 0..rows.rows() {
-            if let Some(at) = rows.numbers(row).iter().position(|number| !number.is_finite()) {
-                return Err(refuse(too_far(&self.coding.encoder, at, &format!("row {}", row + 1))));
+        let (blocks, of_file) = self.blocks(path)?;
+        let mut before = 0;
+        for table in blocks {
+            let mut table = table?;
+            let rows = table.rows();
+            for (name, value) in &of_file {
+                table = table.with_numbers(name, vec![*value; rows])?;
             }
-        }
-        let mut predicted = Vec::with_capacity(rows.rows());
-        for start in (0..rows.rows()).step_by(ROWS_AT_ONCE) {
-            let end = rows.rows().min(start + ROWS_AT_ONCE);
-            for (row, targets) in (start..end).zip(self.predict_rows(&rows, start..end)) {
-                if !targets.iter().all(|target| target.value.is_finite()) {
-                    let cause = format!("the model's prediction for row {} is not finite", row + 1);
-                    return Err(refuse(cause));
-                }
-                predicted.push(Predicted {
-                    sample: format!("{} row {}", path.display(), row + 1),
-                    outcome: Outcome::Targets(targets),
-                });
+            let mut predicted = self.predict_block(path, &table, before)?.into_iter();
+            if predicted.try_for_each(&mut *each).is_break() {
+                break;
             }
+            before += rows;
         }
-        Ok(predicted)
+        Ok(())
     }
 }

@@ -1,0 +1,207 @@
+//! A file's rows as tables of a limited number of rows, one after the other.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
+use crate::table::open::open;
+use crate::table::records::{Delimiter, Records};
+use crate::table::{Table, TableError, TableSchema};
+
+/// The rows of a CSV or TSV file in blocks, in their order: memory is proportional to a block,
+/// whatever the length of the file, which is read once, so that it may be a pipe.
+pub struct TableBlocks {
+    reader: RowReader<Box<dyn Read>>,
+    rows: usize,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    First,
+    Later,
+    Ended,
+}
+
+impl TableBlocks {
+    /// Opens a file for blocks of at most `rows` rows, at least 1, with the columns of a schema.
+    ///
+    /// `names` has the fields of the first record, trimmed, and returns the names of the columns if
+    /// that is a row; with `None` it is the header. The schema's own names do not matter.
+    ///
+    /// # Errors
+    /// [`TableError`] with file and line, and those of `names`.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_data::{Delimiter, TableBlocks, TableError, TableSchema};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("sizes.csv");
+    /// std::fs::write(&path, "size\n1\n2\n3\n")?;
+    /// let schema = TableSchema::new().number("size");
+    /// let header = |_: &[String]| Ok::<_, TableError>(None);
+    /// let blocks = TableBlocks::open(&path, Delimiter::Comma, schema, 2, header)?;
+    /// let rows: Vec<usize> = blocks.map(|block| block.map(|table| table.rows())).collect::<Result<_, _>>()?;
+    /// assert_eq!(rows, [2, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open<E: From<TableError>>(
+        path: impl AsRef<Path>,
+        delimiter: Delimiter,
+        schema: TableSchema,
+        rows: usize,
+        names: impl FnOnce(&[String]) -> Result<Option<Vec<String>>, E>,
+    ) -> Result<Self, E> {
+        let path = path.as_ref();
+        let records = Records::of_names(open(path)?, path, delimiter, names)?;
+        let reader = RowReader::new(records, schema)?;
+        Ok(Self { reader, rows: rows.max(1), state: State::First })
+    }
+}
+
+impl std::fmt::Debug for TableBlocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.reader.records.path();
+        f.debug_struct("TableBlocks").field("path", &path).field("rows", &self.rows).finish()
+    }
+}
+
+/// The tables of a file; a file without rows is an error, and nothing follows an error.
+impl Iterator for TableBlocks {
+    type Item = Result<Table, TableError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let before = std::mem::replace(&mut self.state, State::Ended);
+        if before == State::Ended {
+            return None;
+        }
+        match self.reader.read(self.rows) {
+            Ok(None) if before == State::First => Some(Err(self.reader.empty())),
+            Ok(None) => None,
+            Ok(Some(table)) => {
+                self.state = State::Later;
+                Some(Ok(table))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+/// Reads the columns of a schema from records.
+pub(super) struct RowReader<R> {
+    records: Records<R>,
+    schema: TableSchema,
+    /// The place of each column in a record.
+    places: Vec<usize>,
+}
+
+impl<R: Read> RowReader<R> {
+    pub(super) fn new(records: Records<R>, schema: TableSchema) -> Result<Self, TableError> {
+        let places = schema.columns.iter().map(|column| records.column(&column.name));
+        let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+        if places.is_empty() {
+            let what = "the schema names no column".to_owned();
+            return Err(TableError::Setting { what, remedy: "add one" });
+        }
+        Ok(Self { records, schema, places })
+    }
+
+    /// The next rows, at most `most`; `None` at the end of the file.
+    pub(super) fn read(&mut self, most: usize) -> Result<Option<Table>, TableError> {
+        let Self { records, schema, places } = self;
+        let mut columns: Vec<_> = schema
+            .columns
+            .iter()
+            .zip(places)
+            .map(|(column, at)| (*at, Column::new(&column.kind), schema.replace.get(&column.name)))
+            .collect();
+        let missing = Missing::new(&schema.missing);
+        let mut rows = 0;
+        while rows < most && records.advance()? {
+            for (at, column, replace) in &mut columns {
+                let pushed = trim(records.bytes(*at)).and_then(|field| {
+                    let field = replaced(*replace, field);
+                    column.push(field, missing.contains(field))
+                });
+                pushed.map_err(|unfit| unreadable(records, *at, unfit))?;
+            }
+            rows += 1;
+        }
+        let columns = columns.into_iter().map(|(_, column, _)| column).collect();
+        Ok((rows > 0).then(|| Table { schema: schema.clone(), columns, rows }))
+    }
+
+    /// The error of a file without rows.
+    pub(super) fn empty(&self) -> TableError {
+        TableError::Empty { path: self.records.path().to_owned() }
+    }
+}
+
+/// The error of a field that does not fit its column.
+fn unreadable<R: Read>(records: &Records<R>, at: usize, unfit: Unfit) -> TableError {
+    match unfit {
+        Unfit::Text => records.not_utf8(at),
+        Unfit::Number(expected) => TableError::Field {
+            expected,
+            path: records.path().to_owned(),
+            line: records.line(),
+            column: records.header()[at].clone(),
+            text: String::from_utf8_lossy(records.bytes(at)).into_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(text: &str, rows: usize, names: Option<&[&str]>) -> Result<TableBlocks, TableError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        std::fs::write(&path, text).expect("written");
+        let schema = TableSchema::new().number("x").category("color");
+        TableBlocks::open(&path, Delimiter::Comma, schema, rows, |first| {
+            assert_eq!(first.len(), 2);
+            Ok(names.map(|names| names.iter().map(|&name| name.to_owned()).collect()))
+        })
+    }
+
+    #[test]
+    fn blocks_have_all_rows_in_their_order_with_a_header_or_without() {
+        let rows = "1,red\n2,blue\n?,red\n4,?\n5,green\n";
+        let header = format!("x,color\n{rows}");
+        let names = &["x", "color"][..];
+        for (text, names) in [(&*header, None), (rows, Some(names))] {
+            for at_once in [1, 2, 5, 9] {
+                let (mut numbers, mut words) = (Vec::new(), Vec::new());
+                for block in blocks(text, at_once, names).expect("opened") {
+                    let block = block.expect("a block");
+                    assert!((1..=at_once).contains(&block.rows()));
+                    for row in 0..block.rows() {
+                        numbers.push(block.number("x", row).expect("a row"));
+                        words.push(block.word("color", row).expect("a row").map(str::to_owned));
+                    }
+                }
+                assert_eq!(numbers, [Some(1.0), Some(2.0), None, Some(4.0), Some(5.0)]);
+                let words: Vec<_> = words.iter().map(|word| word.as_deref()).collect();
+                assert_eq!(words, [Some("red"), Some("blue"), Some("red"), None, Some("green")]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_row_ends_the_blocks_with_its_line_and_no_rows_are_an_error() {
+        let mut all = blocks("x,color\n1,a\n2,b\nthree,c\n4,d\n", 2, None).expect("opened");
+        assert_eq!(all.next().expect("a block").expect("two rows").rows(), 2);
+        let error = all.next().expect("an error").expect_err("no number").to_string();
+        assert!(error.contains("line 4") && error.contains("three"), "{error}");
+        assert!(all.next().is_none());
+        let mut none = blocks("x,color\n", 2, None).expect("opened");
+        let error = none.next().expect("an error").expect_err("no rows").to_string();
+        assert!(error.contains("no records"), "{error}");
+        assert!(none.next().is_none());
+        let error = blocks("a,color\n1,2\n", 2, None).expect_err("no column x").to_string();
+        assert!(error.contains("`x`"), "{error}");
+    }
+}
