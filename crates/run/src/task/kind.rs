@@ -74,6 +74,12 @@ pub trait TaskKind: Sync {
         &[]
     }
 
+    /// Overrides, as `key=value`, so that the data of [`trial`](Self::trial) can stay on the device,
+    /// for a task that supports `train.resident`.
+    fn resident_data(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Reads the task's keys.
     ///
     /// A given key that is not read here is an error, so an implementation should read only the

@@ -111,6 +111,10 @@ impl TaskKind for ImageClassification {
         &["model.dropout=0.0"]
     }
 
+    fn resident_data(&self) -> &'static [&'static str] {
+        &["augment.flip=false"]
+    }
+
     fn plan(
         &self,
         settings: &Settings,
