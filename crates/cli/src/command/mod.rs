@@ -201,6 +201,9 @@ pub(crate) fn open(
     display: &mut Display,
 ) -> Result<Box<dyn AnyWorkload>> {
     let _unasked = NothingToSave::begin();
+    if run.is_none() {
+        plan.task.find_runs()?;
+    }
     let progress = &mut |step: &str, progress| display.preparing(step, progress);
     let opened = plan.task.open(plan, Opening { dir, run, progress })?;
     display.clear();

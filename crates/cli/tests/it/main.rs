@@ -7,9 +7,11 @@ mod compare;
 mod data;
 mod determinism;
 mod dry_run;
+
 mod help;
 mod hostile;
 mod hostile_tasks;
+mod inputs;
 mod int8;
 mod keys;
 mod library;
