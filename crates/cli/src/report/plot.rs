@@ -221,11 +221,13 @@ where
         .y_label_area_size(64)
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
-    let label = |value: &f64| axis_label(*value);
+    let (x_range, y_range) = (chart.x_range(), chart.y_range());
+    let x_label = |value: &f64| axis_label(*value, &x_range);
+    let y_label = |value: &f64| axis_label(*value, &y_range);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_name)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
+        .x_label_formatter(&x_label)
+        .y_label_formatter(&y_label)
         .label_style(("sans-serif", 13).into_font())
         .light_line_style(RGBColor(255, 255, 255))
         .bold_line_style(RGBColor(225, 228, 232));
@@ -238,7 +240,11 @@ where
 }
 
 /// A value of an axis, without digits that are rounding errors.
-fn axis_label(value: f64) -> String {
+fn axis_label(value: f64, range: &Range<f64>) -> String {
+    // Steps are added up to the value, so that zero becomes a difference of large numbers.
+    if value.abs() < 1e-12 * range.start.abs().max(range.end.abs()) {
+        return "0".to_owned();
+    }
     if value != 0.0 && !(1e-6..1e7).contains(&value.abs()) {
         return format!("{value:e}");
     }
@@ -308,12 +314,14 @@ mod tests {
 
     #[test]
     fn labels_of_axes_have_no_rounding_errors() {
-        assert_eq!(axis_label(600.0), "600");
-        assert_eq!(axis_label(0.1 + 0.2), "0.3");
-        assert_eq!(axis_label(-0.000_01), "-0.00001");
-        assert_eq!(axis_label(0.0), "0");
-        assert_eq!(axis_label(1e-9), "1e-9");
-        assert_eq!(axis_label(2.5e8), "2.5e8");
+        let label = |value| axis_label(value, &(-1.0..600.0));
+        assert_eq!(label(600.0), "600");
+        assert_eq!(label(0.1 + 0.2), "0.3");
+        assert_eq!(label(-0.000_01), "-0.00001");
+        assert_eq!(label(0.0), "0");
+        assert_eq!(label(-2.220_446_049_250_313e-16), "0");
+        assert_eq!(axis_label(1e-9, &(0.0..1e-8)), "1e-9");
+        assert_eq!(axis_label(2.5e8, &(0.0..1e9)), "2.5e8");
     }
 
     #[test]
