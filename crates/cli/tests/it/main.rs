@@ -7,7 +7,6 @@ mod compare;
 mod data;
 mod determinism;
 mod dry_run;
-
 mod help;
 mod hostile;
 mod hostile_tasks;

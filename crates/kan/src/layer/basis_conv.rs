@@ -5,14 +5,14 @@ use std::sync::Arc;
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
-use updraft_simd::time_layer;
+use updraft_simd::{add_operations, time_layer};
 
 use super::basis_error::BasisConfigError;
 use super::basis_linear::functions;
 use crate::basis::Basis;
 use crate::grid::Grid;
 use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry};
-use crate::ops::{Pixels, activate, convolve, expand};
+use crate::ops::{Operands, Pixels, activate, as_one_operation, convolve, expand};
 
 macro_rules! convolution {
     ($layer:ident, $config:ident, $axes:literal, $rank:literal, $ones:tt, $zeros:tt, $shape:literal) => {
@@ -149,16 +149,17 @@ macro_rules! convolution {
             /// If `x` has other channels, or is smaller than the kernel with its padding.
             #[must_use]
             pub fn forward(&self, x: Tensor<$rank>) -> Tensor<$rank> {
-                let branch = Branches {
+                let operands = Operands {
+                    x,
                     coefficients: self.coefficients.val(),
                     functions: self.functions.as_ref().map(Param::val),
                     base: self.base.as_ref().map(Param::val),
                     bias: self.bias.as_ref().map(Param::val),
-                    basis: self.basis,
-                    activation: self.activation,
                 };
                 time_layer(self.coefficients.id.val(), "KAN convolution", || {
-                    branch.convolve(x, &self.geometry)
+                    as_one_operation(operands, |operands| {
+                        convolve_all(operands, &self.basis, self.activation, &self.geometry)
+                    })
                 })
             }
 
@@ -183,46 +184,43 @@ convolution!(
     "depth, height, width"
 );
 
-/// A convolution's tensors and functions.
-struct Branches {
-    coefficients: Tensor<3>,
-    functions: Option<Tensor<2>>,
-    base: Option<Tensor<2>>,
-    bias: Option<Tensor<1>>,
-    basis: Basis,
+fn convolve_all<const D: usize>(
+    operands: Operands<D>,
+    basis: &Basis,
     activation: Activation,
-}
-
-impl Branches {
-    fn convolve<const D: usize>(self, x: Tensor<D>, geometry: &ConvGeometry) -> Tensor<D> {
-        let shape = x.dims();
-        let channels = geometry.in_channels();
-        assert_eq!(shape[1], channels, "axis 1 of x has to be the input's channels");
-        let output = match geometry.output_shape(&shape[2..]) {
-            Ok(output) => output,
-            Err(error) => panic!("{error}"),
-        };
-        let dtype = x.dtype();
-        let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
-        let mut result = vec![shape[0], geometry.out_channels()];
-        result.extend(output);
-        let coefficients = self.coefficients.cast(compute);
-        if shape[0] == 0 {
-            // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
-            let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
-            return zero.reshape([1; D]).expand(Shape::from(result));
-        }
-        let Pixels { padded, rows } = Pixels::new(x.cast(compute), geometry);
-        let values = expand(&self.basis, rows, self.functions);
-        let values = Pixels::channels(values, padded.dims());
-        let mut y = convolve(values, coefficients, geometry);
-        if let Some(base) = self.base {
-            let base = base.cast(compute).unsqueeze_dim(1);
-            y = y + convolve(activate(padded, self.activation), base, geometry);
-        }
-        if let Some(bias) = self.bias {
-            y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
-        }
-        y.reshape(Shape::from(result)).cast(FloatDType::from(dtype))
+    geometry: &ConvGeometry,
+) -> Tensor<D> {
+    let Operands { x, coefficients, functions, base, bias } = operands;
+    let shape = x.dims();
+    let channels = geometry.in_channels();
+    assert_eq!(shape[1], channels, "axis 1 of x has to be the input's channels");
+    let output = match geometry.output_shape(&shape[2..]) {
+        Ok(output) => output,
+        Err(error) => panic!("{error}"),
+    };
+    let dtype = x.dtype();
+    let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
+    let positions = shape[0] * output.iter().product::<usize>();
+    let functions_of_edge = basis.count() + usize::from(base.is_some());
+    add_operations((2 * positions * geometry.edges() * functions_of_edge) as u64);
+    let mut result = vec![shape[0], geometry.out_channels()];
+    result.extend(output);
+    let coefficients = coefficients.cast(compute);
+    if shape[0] == 0 {
+        // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
+        let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
+        return zero.reshape([1; D]).expand(Shape::from(result));
     }
+    let Pixels { padded, rows } = Pixels::new(x.cast(compute), geometry);
+    let values = expand(basis, rows, functions);
+    let values = Pixels::channels(values, padded.dims());
+    let mut y = convolve(values, coefficients, geometry);
+    if let Some(base) = base {
+        let base = base.cast(compute).unsqueeze_dim(1);
+        y = y + convolve(activate(padded, activation), base, geometry);
+    }
+    if let Some(bias) = bias {
+        y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
+    }
+    y.reshape(Shape::from(result)).cast(FloatDType::from(dtype))
 }

@@ -26,6 +26,7 @@ use std::path::Path;
 use burn::tensor::Device;
 use serde_json::Value;
 use updraft_models::WeightBits;
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
@@ -250,6 +251,11 @@ impl Predictor for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         self.model.check_outliers()
+    }
+
+    fn graph(&self) -> Result<Graph, RunError> {
+        let (height, width) = self.data.size();
+        self.model.network(2).graph([3, height, width])
     }
 
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
