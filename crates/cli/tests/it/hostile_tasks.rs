@@ -204,7 +204,10 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
     for (table, words) in [
         (String::new(), "`./a.csv` has no records"),
         ("x,y,c\n".to_owned(), "`./a.csv` has no records"),
-        ("x,y\n1,2\n".to_owned(), "`./a.csv` has no column `c`; it has `x`, `y`"),
+        (
+            "x,y\n1,2\n".to_owned(),
+            "a column of `./a.csv`, which has no column `c`; it has `x`, `y`",
+        ),
         ("x,y,y\n1,2,3\n".to_owned(), "two columns `y`"),
         (rows("1,2"), "line 42 has 2 fields"),
         (rows("1,2,a,4"), "line 42 has 4 fields"),

@@ -169,14 +169,17 @@ fn columns_that_a_table_does_not_have_are_refused_with_the_key_that_names_them()
         ("data.lists={zz=\",\"}", "`data.lists` is [\"zz\"]; it must be columns of the table"),
         ("data.replace={zz={a=\"b\"}}", "`data.replace` is [\"zz\"]; it must be columns of the "),
         ("data.features=[\"zz\"]", "`data.features` is [\"zz\"]; it must be columns of the table"),
-        ("targets.zz={kind=\"number\"}", "`targets.zz` is given; it must be a column of the table"),
+        (
+            "targets.zz={kind=\"number\"}",
+            "`targets.zz` is given; it must be a column of `./a.csv`, which has no column `zz`",
+        ),
         (
             "targets.b.kind=\"number\"",
             "got `u0`; correct it, add it to `data.missing` if it stands for a missing value, or \
              set `targets.b.kind`",
         ),
     ] {
-        let said = run(dir.path(), &with_sets(&["train", "c.toml"], &[set]));
+        let said = run(dir.path(), &with_sets(&["train", "c.toml", "--data", "."], &[set]));
         assert_eq!(said.code, 2, "{set}: {}", said.stderr);
         assert!(said.stderr.contains(words), "{set}: {}", said.stderr);
     }

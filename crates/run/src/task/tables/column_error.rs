@@ -21,7 +21,7 @@ pub(super) fn check_names(plan: &DataPlan, known: &[String]) -> Result<(), RunEr
     ] {
         if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
             let value = format!("{names:?}");
-            return Err(refuse(key, value, of_files("columns", unknown, known)));
+            return Err(refuse(key, value, columns_of("columns", "the table", unknown, known)));
         }
     }
     Ok(())
@@ -30,18 +30,19 @@ pub(super) fn check_names(plan: &DataPlan, known: &[String]) -> Result<(), RunEr
 /// The error of a table, about the key that decides what is read.
 pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan) -> RunError {
     match error {
-        TableError::MissingColumn { column, known, .. } => {
+        TableError::MissingColumn { path, column, known } => {
+            let file = format!("`{}`", path.display());
+            let of_file = |what: &str| columns_of(what, &file, &column, &known);
             if targets.targets.contains_key(&column) {
-                let (key, expected) =
-                    (format!("targets.{column}"), of_files("a column", &column, &known));
-                return refuse(&key, "given".to_owned(), expected);
+                let key = format!("targets.{column}");
+                return refuse(&key, "given".to_owned(), of_file("a column"));
             }
             if plan.source.group() == Some(&column) {
                 let value = format!("{column:?}");
-                return refuse("data.group", value, of_files("a column", &column, &known));
+                return refuse("data.group", value, of_file("a column"));
             }
             let value = format!("{:?}", plan.features.as_deref().unwrap_or_default());
-            refuse("data.features", value, of_files("columns", &column, &known))
+            refuse("data.features", value, of_file("columns"))
         }
         TableError::NotANumber { path, line, column, text } => {
             let other = match targets.targets.contains_key(&column) {
@@ -59,8 +60,9 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
     }
 }
 
-fn of_files(what: &str, unknown: &str, known: &[String]) -> String {
-    format!("{what} of the table, which has no `{unknown}`; it has `{}`", known.join("`, `"))
+fn columns_of(what: &str, table: &str, unknown: &str, known: &[String]) -> String {
+    let known = known.join("`, `");
+    format!("{what} of {table}, which has no column `{unknown}`; it has `{known}`")
 }
 
 fn refuse(key: &str, value: String, expected: String) -> RunError {
