@@ -4,6 +4,7 @@ use updraft_data::TableError;
 
 use super::data_plan::DataPlan;
 use super::target_plan::TargetsPlan;
+use super::targets::listed;
 use crate::config::ConfigError;
 use crate::error::RunError;
 
@@ -61,8 +62,7 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
 }
 
 fn columns_of(what: &str, table: &str, unknown: &str, known: &[String]) -> String {
-    let known = known.join("`, `");
-    format!("{what} of {table}, which has no column `{unknown}`; it has `{known}`")
+    format!("{what} of {table}, which has no column `{unknown}`; it has {}", listed(known))
 }
 
 fn refuse(key: &str, value: String, expected: String) -> RunError {
