@@ -214,7 +214,10 @@ pub(crate) fn open(
     display: &mut Display,
 ) -> Result<Box<dyn AnyWorkload>> {
     let _unasked = NothingToSave::begin();
-    plan.task.find_data(dir)?;
+    match run {
+        Some(_) => plan.task.find_data(dir)?,
+        None => plan.find_inputs(dir)?,
+    }
     let progress = &mut |step: &str, progress| display.preparing(step, progress);
     let opened = plan.task.open(plan, Opening { dir, run, progress })?;
     display.clear();

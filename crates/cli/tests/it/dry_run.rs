@@ -13,10 +13,10 @@ fn error(said: &Said) -> String {
 }
 
 /// A row: the arguments, and a part of the error.
-type Row<'a> = (Vec<&'a str>, &'a str);
+pub(crate) type Row<'a> = (Vec<&'a str>, &'a str);
 
 /// Runs a row with and without `--dry-run`; returns what is wrong.
-fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
+pub(crate) fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
     let real = run(dir, arguments);
     // Behind the command: what follows `--` is not an option of `launch`.
     let (command, rest) = arguments.split_at(1);

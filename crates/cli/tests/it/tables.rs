@@ -119,7 +119,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
             &["targets={quality={kind='number'}}"][..],
             &["one.csv", "no column `quality`", "`color`"][..],
         ),
-        (&["data.features=[\"a\", \"c\"]"], &["one.csv", "no column `c`"]),
+        (&["data.features=[\"a\", \"c\"]"], &["`data.features`", "no column `c`"]),
         (
             &["targets={color={kind='number'}}", "data.features=[\"a\"]"],
             &["one.csv", "line 2", "`color`", "`red`"],
@@ -131,7 +131,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
         (&["data.files=[\"flat.csv\"]"], &["`y` is 2 in every", "nothing to learn"]),
         (&["data.files=[\"gone.csv\"]"], &["gone.csv", "not there"]),
         (&["data.delimiter=comma"], &["no column `y`"]),
-        (&["train.batch=1000"], &["no batch", "100 samples"]),
+        (&["train.batch=1000"], &["`train.batch` is 1000", "at most 100"]),
         (&["train.criterion=test-accuracy"], &["`train.criterion`", "`test-loss`"]),
         (&["train.epoch=1"], &["unknown key `train.epoch`", "`train.epochs`"]),
         (&["task=chess"], &["`task` is \"chess\"; it must be one of", "tables"]),

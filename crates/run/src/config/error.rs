@@ -45,9 +45,9 @@ pub enum ConfigError {
         message: String,
     },
     /// A key that does not exist.
-    #[error("{place}: unknown key `{key}`; {advice}")]
+    #[error("{}unknown key `{key}`; {advice}", with_colon(.place))]
     UnknownKey {
-        /// File and line, or the option of the command line.
+        /// File and line, or the option of the command line, or nothing.
         place: String,
         /// The whole key.
         key: String,
@@ -127,6 +127,10 @@ pub enum ConfigError {
         /// The key that requires it, such as `data.source = "archives"`.
         because: String,
     },
+}
+
+fn with_colon(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("{place}: ") }
 }
 
 impl ConfigError {

@@ -114,13 +114,22 @@ pub trait TaskPlan {
     /// loss first.
     fn metrics(&self) -> Vec<MetricSpec>;
 
-    /// Checks that the files of the data exist, without reading them; `dir` is the folder of the
-    /// data, instead of the one in the plan.
+    /// Checks that the files of the data exist and match the keys, without reading samples; `dir`
+    /// is the folder of the data, instead of the one in the plan.
     ///
     /// # Errors
     /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder if the
-    /// data has none.
+    /// data has none, [`RunError::Config`] for a key that asks for what the data does not have.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
+
+    /// Checks that the runs exist that keys name, such as a teacher, without loading their models;
+    /// only a new run needs them. By default there are none.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] with the key for a path that is no run, or a run of another task.
+    fn find_runs(&self) -> Result<(), RunError> {
+        Ok(())
+    }
 
     /// Opens the data and chooses the model for it.
     ///

@@ -32,7 +32,7 @@ use updraft_trainer::{MetricSpec, metric_specs};
 use self::augment::AugmentPlan;
 use self::classify::Classify;
 use self::data::ImageData;
-use self::data_plan::DataPlan;
+use self::data_plan::{DataPlan, DataSource};
 use self::distill::{Distillation, Logits};
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
@@ -42,6 +42,7 @@ use self::sources::find_sources;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
+use super::pretrained::checkpoint_of;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -122,6 +123,9 @@ impl TaskKind for ImageClassification {
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
+        if let DataSource::Generated { train_images, .. } = data.source {
+            train.check_samples(settings, train_images, "which is `data.train_images`")?;
+        }
         let model = ModelPlan::read(settings, &data, settings.option(&QUANTIZATION)?)?;
         let is_prunable = model.is_prunable();
         let plan = ImagePlan {
@@ -177,6 +181,12 @@ impl TaskPlan for ImagePlan {
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
         find_sources(&self.data, dir).map(drop)
+    }
+
+    fn find_runs(&self) -> Result<(), RunError> {
+        self.distillation.as_ref().map_or(Ok(()), Distillation::find)?;
+        self.pruning.as_ref().map_or(Ok(()), Pruning::find)?;
+        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

@@ -1,12 +1,14 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
 pub(in crate::task) mod augment;
+mod cells;
 pub(in crate::task) mod comparison;
 mod convert;
 pub(in crate::task) mod data;
 pub(in crate::task) mod data_plan;
 mod image_network;
 mod limits;
+mod manifest;
 mod model;
 mod network;
 pub(in crate::task) mod objective;
@@ -35,7 +37,7 @@ use self::predict::ImageConverter;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
-use super::pretrained::refuse_other_window;
+use super::pretrained::{checkpoint_of, refuse_other_window};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -79,8 +81,12 @@ impl TaskKind for ImageToImage {
          train = { epochs = 2, batch = 4, ema_decay = 0.9 }\n"
     }
 
-    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
-        let data = DataPlan::read(settings)?;
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let data = DataPlan::read(settings, train)?;
         let objective = Objective::read(settings, &data)?;
         let model = ModelPlan::read(settings, &data)?;
         let augment = AugmentPlan::read(settings, &data)?;
@@ -118,7 +124,11 @@ impl TaskPlan for ImagePlan {
     }
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
-        self.data.find(dir).map(drop)
+        data::find(&self.data, dir)
+    }
+
+    fn find_runs(&self) -> Result<(), RunError> {
+        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
