@@ -1,5 +1,7 @@
 //! The catalog of benchmark problems.
 
+use updraft_kan::{Basis, Centers};
+
 use crate::network::CIFAR10;
 use crate::network::Network;
 use crate::problem::batch_norm::BatchNorm;
@@ -12,6 +14,8 @@ use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
+use crate::problem::kan_basis::KanBasis;
+use crate::problem::kan_basis_conv::KanBasisConv;
 use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
@@ -128,6 +132,29 @@ const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 2] = [
     (8, [64, 64], 34, 5, "splines on every tap of 64 channels"),
 ];
 
+/// Functions in closed form: as many as a cubic spline over five intervals has, or one quotient.
+const KAN_BASES: [Basis; 7] = [
+    Basis::Gaussian(CENTERS),
+    Basis::Rswaf(CENTERS),
+    Basis::MexicanHat(CENTERS),
+    Basis::Chebyshev { degree: 7 },
+    Basis::Legendre { degree: 7 },
+    Basis::Fourier { frequencies: 4 },
+    Basis::Rational,
+];
+
+const CENTERS: Centers = Centers { functions: 8, low: -2.0, high: 2.0 };
+
+/// Batch, inputs and outputs of a layer of functions in closed form.
+const KAN_BASIS_LAYERS: [([usize; 3], &str); 2] = [
+    ([256, 784, 64], "functions in closed form, the first layer of a digit classifier"),
+    ([1024, 512, 512], "functions in closed form, a wide layer"),
+];
+
+/// Batch, channels and side of a convolution of functions in closed form, 3 × 3.
+const KAN_BASIS_CONVOLUTIONS: [(usize, [usize; 2], usize, &str); 1] =
+    [(8, [64, 64], 34, "functions in closed form on every tap of 64 channels")];
+
 /// Rows, inner dimension and columns of a product of bytes.
 const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
     ([256, 256, 256], "a small square product of bytes"),
@@ -230,6 +257,19 @@ pub(crate) fn entries() -> Vec<Entry> {
     for pass in [Pass::Forward, Pass::Training] {
         for (batch, channels, side, intervals, about) in KAN_CONVOLUTIONS {
             add(Problem::KanConv(KanConv { batch, channels, side, intervals, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for ([batch, inputs, outputs], about) in KAN_BASIS_LAYERS {
+            for basis in KAN_BASES {
+                add(Problem::KanBasis(KanBasis { basis, batch, inputs, outputs, pass }), about);
+            }
+        }
+        for (batch, channels, side, about) in KAN_BASIS_CONVOLUTIONS {
+            for basis in KAN_BASES {
+                let conv = KanBasisConv { basis, batch, channels, side, pass };
+                add(Problem::KanBasisConv(conv), about);
+            }
         }
     }
     add_volumes(&mut add);
