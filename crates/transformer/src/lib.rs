@@ -6,7 +6,8 @@ mod ops;
 
 // Operations on burn's tensors.
 pub use ops::{
-    attention, bias_gelu, layer_norm, linear, self_attention, timed_embedding, timed_linear,
+    attention, attention_with_dropout, bias_gelu, layer_norm, linear, self_attention,
+    timed_embedding, timed_linear,
 };
 
 /// The same operations by burn's own, on any device.

@@ -6,6 +6,7 @@ mod conv;
 mod conv_plain;
 mod expansion;
 mod layer;
+mod one_operation;
 mod plain;
 mod plain_memory;
 mod reason;

@@ -147,13 +147,20 @@ impl ConfigError {
         self
     }
 
-    /// The same error, prefixed with the option that gave the key if it is about that key.
+    /// The same error, prefixed with the option that gave the key if it is about that key; a task
+    /// without the key has no such option.
     #[must_use]
     pub fn caused_by(mut self, option: &str, of_key: &str) -> Self {
         if let Self::Value { place, key, .. } | Self::Unread { place, key, .. } = &mut self
             && key == of_key
         {
             *place = format!("{option}: ");
+        }
+        if let Self::UnknownKey { place, key, advice } = &mut self
+            && key == of_key
+        {
+            *place = option.to_owned();
+            "the task has no such key; leave the option out".clone_into(advice);
         }
         self
     }

@@ -61,10 +61,11 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     (
         "budget_mib",
         "what is available",
-        "memory limit of the process in MiB, on a GPU of its memory",
+        "memory limit of the process in MiB, on a GPU of its memory, at least 1",
     ),
 ])
-.edit(Edit::Free);
+.edit(Edit::Free)
+.check("a `budget_mib` of at least 1", |auto| auto.budget_mib.is_none_or(|mib| mib >= 1));
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "number of batches per update, whose gradients are averaged")
         .default("1")

@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use updraft_data::Progress;
+use updraft_quant::Graph;
 use updraft_trainer::MetricSpec;
 
 use super::ability::Ability;
@@ -71,6 +72,12 @@ pub trait TaskKind: Sync {
     /// Overrides, as `key=value`, so that the forward pass of the model of [`trial`](Self::trial)
     /// draws no random numbers.
     fn without_dropout(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Overrides, as `key=value`, so that the data of [`trial`](Self::trial) can stay on the device,
+    /// for a task that supports `train.resident`.
+    fn resident_data(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -232,6 +239,13 @@ pub trait Quantizer {
     /// # Errors
     /// [`RunError::Model`] with the reason if they cannot.
     fn check_outliers(&self) -> Result<(), RunError>;
+
+    /// The layers of the plan's model, with parameters of any value: `quantize` and `pipeline` look
+    /// up the layers that they are given in it before any work.
+    ///
+    /// # Errors
+    /// [`RunError::Model`] with the operation that graphs do not support.
+    fn graph(&self) -> Result<Graph, RunError>;
 
     /// The shapes of an int8 network of a run: of one input, as
     /// [`Quantizable::input_shape`](super::Quantizable::input_shape), and of one output.

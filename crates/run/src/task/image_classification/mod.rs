@@ -26,6 +26,7 @@ use std::path::Path;
 use burn::tensor::Device;
 use serde_json::Value;
 use updraft_models::WeightBits;
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
@@ -109,6 +110,10 @@ impl TaskKind for ImageClassification {
 
     fn without_dropout(&self) -> &'static [&'static str] {
         &["model.dropout=0.0"]
+    }
+
+    fn resident_data(&self) -> &'static [&'static str] {
+        &["augment.flip=false"]
     }
 
     fn plan(
@@ -236,6 +241,11 @@ impl Predictor for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         self.model.check_outliers()
+    }
+
+    fn graph(&self) -> Result<Graph, RunError> {
+        let (height, width) = self.data.size();
+        self.model.network(2).graph([3, height, width])
     }
 
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {

@@ -320,6 +320,9 @@ impl DataPlan {
                 return Err(settings.refuse("data.foreground.above", above, "a finite number"));
             }
         }
+        if self.dir.is_some() {
+            return Ok(());
+        }
         // A patch with two sides is taken from a picture or from a slice of a stack.
         let sides = self.sides.iter().rev().zip(self.patch.iter().rev());
         let fits = sides.clone().all(|(side, patch)| patch <= side);

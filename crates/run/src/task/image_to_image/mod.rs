@@ -22,6 +22,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde_json::Value;
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
@@ -63,8 +64,12 @@ impl TaskKind for ImageToImage {
     }
 
     fn limited_to(&self, ability: Ability) -> Option<&'static str> {
-        let is_int8 = matches!(ability, Ability::Quantize | Ability::Int8);
-        is_int8.then_some("2D U-Nets with batch norm")
+        match ability {
+            Ability::Quantize | Ability::Int8 => Some("2D U-Nets with batch norm"),
+            Ability::Segments => Some("all networks but autoencoders"),
+            Ability::BatchNorms => Some("networks with batch norm"),
+            _ => None,
+        }
     }
 
     fn trial(&self) -> &'static str {
@@ -155,6 +160,12 @@ impl Quantizer for ImagePlan {
         Err(RunError::model(quantizable::NO_OUTLIERS))
     }
 
+    fn graph(&self) -> Result<Graph, RunError> {
+        let sides = &self.data.patch;
+        let network = self.model.network(&Shape::of_signature(&Value::Null), sides.len());
+        network.graph([1, sides[0], sides[1]])
+    }
+
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
         let Shape { inputs, outputs, .. } = Shape::of_run(folder)?;
         let of = |channels| [&[channels], &self.data.patch[..]].concat();
@@ -213,6 +224,7 @@ impl Predictor for ImagePlan {
         if self.model.has_fixed_window() {
             refuse_other_window(request, &self.data.patch)?;
         }
+        request.sliding(&self.data.patch, self.model.stride())?;
         let is_mask = matches!(self.objective, Objective::Masks { .. });
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \

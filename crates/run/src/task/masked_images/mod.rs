@@ -151,6 +151,7 @@ impl Predictor for MaskedPlan {
                           --components";
             return Err(RunError::Unusable { reason: reason.to_owned() });
         }
-        refuse_other_window(request, &self.data.patch)
+        refuse_other_window(request, &self.data.patch)?;
+        request.sliding(&self.data.patch, 1).map(drop)
     }
 }

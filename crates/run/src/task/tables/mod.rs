@@ -91,6 +91,10 @@ impl TaskKind for Tables {
         &["model.dropout=0.0"]
     }
 
+    fn resident_data(&self) -> &'static [&'static str] {
+        &["data.unknown_share=0"]
+    }
+
     fn plan(
         &self,
         settings: &Settings,

@@ -139,7 +139,7 @@ impl Region {
         region.segment = (halo + region.most_positions()).next_multiple_of(VECTOR);
         let phases = region.axes.each_ref().map(|axis| axis.phases.len());
         // An odd number of cache lines, so that lines are in different sets of the cache.
-        region.line = region.segment * phases.iter().product::<usize>() / VECTOR | 1;
+        region.line = (region.segment * phases.iter().product::<usize>() / VECTOR) | 1;
         region.line *= VECTOR;
         let tap = |place: [usize; 3]| {
             let of = |axis: usize| region.axes[axis].tap(place[axis]);
@@ -180,7 +180,7 @@ impl Region {
 
     /// Numbers from one channel's outputs to the next.
     pub(super) fn pitch(&self) -> usize {
-        (self.most_positions() / VECTOR | 1) * VECTOR
+        ((self.most_positions() / VECTOR) | 1) * VECTOR
     }
 
     /// Blocks of an image, or of the images of a block.
