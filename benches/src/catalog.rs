@@ -1,7 +1,5 @@
 //! The catalog of benchmark problems.
 
-use updraft_kan::{Basis, Centers};
-
 use crate::network::CIFAR10;
 use crate::network::Network;
 use crate::problem::batch_norm::BatchNorm;
@@ -14,7 +12,7 @@ use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
-use crate::problem::kan_basis::KanBasis;
+use crate::problem::kan_basis::{BASES, KanBasis};
 use crate::problem::kan_basis_conv::KanBasisConv;
 use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
@@ -132,19 +130,6 @@ const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 2] = [
     (8, [64, 64], 34, 5, "splines on every tap of 64 channels"),
 ];
 
-/// Functions in closed form: as many as a cubic spline over five intervals has, or one quotient.
-const KAN_BASES: [Basis; 7] = [
-    Basis::Gaussian(CENTERS),
-    Basis::Rswaf(CENTERS),
-    Basis::MexicanHat(CENTERS),
-    Basis::Chebyshev { degree: 7 },
-    Basis::Legendre { degree: 7 },
-    Basis::Fourier { frequencies: 4 },
-    Basis::Rational,
-];
-
-const CENTERS: Centers = Centers { functions: 8, low: -2.0, high: 2.0 };
-
 /// Batch, inputs and outputs of a layer of functions in closed form.
 const KAN_BASIS_LAYERS: [([usize; 3], &str); 2] = [
     ([256, 784, 64], "functions in closed form, the first layer of a digit classifier"),
@@ -261,12 +246,12 @@ pub(crate) fn entries() -> Vec<Entry> {
     }
     for pass in [Pass::Forward, Pass::Training] {
         for ([batch, inputs, outputs], about) in KAN_BASIS_LAYERS {
-            for basis in KAN_BASES {
+            for basis in BASES {
                 add(Problem::KanBasis(KanBasis { basis, batch, inputs, outputs, pass }), about);
             }
         }
         for (batch, channels, side, about) in KAN_BASIS_CONVOLUTIONS {
-            for basis in KAN_BASES {
+            for basis in BASES {
                 let conv = KanBasisConv { basis, batch, channels, side, pass };
                 add(Problem::KanBasisConv(conv), about);
             }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use updraft_kan::{Basis, BasisLinear, BasisLinearConfig, LayerPath};
+use updraft_kan::{Basis, BasisLinear, BasisLinearConfig, Centers, LayerPath};
 
 use crate::formula;
 use crate::problem::kan_beside::{product, sigmoid, transposed};
@@ -21,6 +21,19 @@ pub(crate) struct KanBasis {
     pub(crate) outputs: usize,
     pub(crate) pass: Pass,
 }
+
+/// Functions in closed form: as many as a cubic spline over five intervals has, or one quotient.
+pub(crate) const BASES: [Basis; 7] = [
+    Basis::Gaussian(CENTERS),
+    Basis::Rswaf(CENTERS),
+    Basis::MexicanHat(CENTERS),
+    Basis::Chebyshev { degree: 7 },
+    Basis::Legendre { degree: 7 },
+    Basis::Fourier { frequencies: 4 },
+    Basis::Rational,
+];
+
+const CENTERS: Centers = Centers { functions: 8, low: -2.0, high: 2.0 };
 
 /// The name of a basis in the catalog.
 pub(crate) const fn name_of(basis: &Basis) -> &'static str {

@@ -32,7 +32,7 @@ pub(crate) fn dense_conv_backward(
         wanted.set_to_zero();
         return;
     }
-    let DenseGradients { x: mut dx, seen: _, coefficients, functions, base, bias } = wanted;
+    let DenseGradients { x: dx, seen: _, coefficients, functions, base, bias } = wanted;
     if let Some(bias) = bias {
         sum_pixels(dy, shapes.out_pixels(), bias);
     }
@@ -48,7 +48,7 @@ pub(crate) fn dense_conv_backward(
     of_functions.clear();
     of_functions.resize(pieces.count * channels * trained, 0.0);
 
-    let mut planes = pieces.planes(plan, dx.as_deref_mut()).into_iter();
+    let mut planes = pieces.planes(plan, dx).into_iter();
     let mut results = Results { coefficients, base };
     let mut tasks = Vec::new();
     {
