@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
-use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
-use updraft_simd::{add_operations, time_layer};
+use burn::tensor::{Device, Tensor};
+use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
 use super::basis_linear::functions;
 use crate::basis::Basis;
 use crate::grid::Grid;
 use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry};
-use crate::ops::{Operands, Pixels, activate, as_one_operation, convolve, expand};
+use crate::ops::{BasisParameters, LayerPath, PlainReason, basis_conv};
 
 macro_rules! convolution {
     ($layer:ident, $config:ident, $axes:literal, $rank:literal, $ones:tt, $zeros:tt, $shape:literal) => {
@@ -101,6 +101,7 @@ macro_rules! convolution {
                     basis: self.basis,
                     activation: self.activation.unwrap_or_default(),
                     geometry: Arc::new(geometry),
+                    forced: None,
                 }
             }
 
@@ -122,8 +123,10 @@ macro_rules! convolution {
         #[doc = concat!("A convolution over ", $shape, " with a sum of functions in closed form instead of every weight.")]
         ///
         #[doc = concat!("Made by [`", stringify!($config), "`](crate::", stringify!($config), ").")]
-        /// Padding is zeros of the input, whose functions have values there. It computes all
-        /// functions of all pixels, then one convolution, with burn's operations on every backend.
+        /// Padding is zeros of the input, whose functions have values there. On flex, our kernels
+        /// evaluate the functions of the pixels of a block once for all taps and multiply them while
+        /// they are in cache; the backward pass evaluates them again and keeps only the input. Other
+        /// backends store all functions of all pixels, with burn's operations.
         #[derive(Module, Debug)]
         pub struct $layer {
             /// `[in_channels·taps, functions, out_channels / groups]`.
@@ -140,6 +143,8 @@ macro_rules! convolution {
             activation: Activation,
             #[module(skip)]
             geometry: Arc<ConvGeometry>,
+            #[module(skip)]
+            forced: Option<LayerPath>,
         }
 
         impl $layer {
@@ -149,18 +154,43 @@ macro_rules! convolution {
             /// If `x` has other channels, or is smaller than the kernel with its padding.
             #[must_use]
             pub fn forward(&self, x: Tensor<$rank>) -> Tensor<$rank> {
-                let operands = Operands {
-                    x,
+                let parameters = BasisParameters {
                     coefficients: self.coefficients.val(),
                     functions: self.functions.as_ref().map(Param::val),
                     base: self.base.as_ref().map(Param::val),
                     bias: self.bias.as_ref().map(Param::val),
+                    basis: self.basis,
+                    activation: self.activation,
                 };
                 time_layer(self.coefficients.id.val(), "KAN convolution", || {
-                    as_one_operation(operands, |operands| {
-                        convolve_all(operands, &self.basis, self.activation, &self.geometry)
-                    })
+                    basis_conv(x, parameters, &self.geometry, self.forced)
                 })
+            }
+
+            /// Which implementation computes the convolution in f32 on its parameters' device.
+            #[must_use]
+            pub fn path(&self) -> LayerPath {
+                self.picked().unwrap_or(LayerPath::Plain)
+            }
+
+            /// Why burn's own operations compute the convolution in f32 on its parameters' device;
+            /// `None` if kernels do.
+            #[must_use]
+            pub fn plain_reason(&self) -> Option<PlainReason> {
+                self.picked().err()
+            }
+
+            fn picked(&self) -> Result<LayerPath, PlainReason> {
+                LayerPath::of_basis(self.forced, &self.coefficients.device())
+            }
+
+            /// The same convolution with a forced implementation.
+            ///
+            /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does
+            /// not support it; no kernels support f64.
+            #[must_use]
+            pub fn with_path(self, path: LayerPath) -> Self {
+                Self { forced: Some(path), ..self }
             }
 
             /// The functions of each tap.
@@ -183,44 +213,3 @@ convolution!(
     "[0, 0, 0]",
     "depth, height, width"
 );
-
-fn convolve_all<const D: usize>(
-    operands: Operands<D>,
-    basis: &Basis,
-    activation: Activation,
-    geometry: &ConvGeometry,
-) -> Tensor<D> {
-    let Operands { x, coefficients, functions, base, bias } = operands;
-    let shape = x.dims();
-    let channels = geometry.in_channels();
-    assert_eq!(shape[1], channels, "axis 1 of x has to be the input's channels");
-    let output = match geometry.output_shape(&shape[2..]) {
-        Ok(output) => output,
-        Err(error) => panic!("{error}"),
-    };
-    let dtype = x.dtype();
-    let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
-    let positions = shape[0] * output.iter().product::<usize>();
-    let functions_of_edge = basis.count() + usize::from(base.is_some());
-    add_operations((2 * positions * geometry.edges() * functions_of_edge) as u64);
-    let mut result = vec![shape[0], geometry.out_channels()];
-    result.extend(output);
-    let coefficients = coefficients.cast(compute);
-    if shape[0] == 0 {
-        // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
-        let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
-        return zero.reshape([1; D]).expand(Shape::from(result));
-    }
-    let Pixels { padded, rows } = Pixels::new(x.cast(compute), geometry);
-    let values = expand(basis, rows, functions);
-    let values = Pixels::channels(values, padded.dims());
-    let mut y = convolve(values, coefficients, geometry);
-    if let Some(base) = base {
-        let base = base.cast(compute).unsqueeze_dim(1);
-        y = y + convolve(activate(padded, activation), base, geometry);
-    }
-    if let Some(bias) = bias {
-        y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
-    }
-    y.reshape(Shape::from(result)).cast(FloatDType::from(dtype))
-}

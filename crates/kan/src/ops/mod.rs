@@ -1,6 +1,7 @@
 //! The kernels as a differentiable operation on burn's tensors.
 
 mod basis;
+mod basis_conv;
 mod conv;
 mod conv_plain;
 mod expansion;
@@ -36,14 +37,11 @@ mod fusion;
 mod listed;
 
 pub(crate) use basis::{BasisParameters, basis_layer};
+pub(crate) use basis_conv::basis_conv;
 pub(crate) use conv::conv;
-pub(crate) use conv_plain::{Pixels, convolve};
-pub(crate) use expansion::expand;
 #[cfg(feature = "flex")]
 pub(crate) use fused::packed;
 pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
-pub(crate) use one_operation::{Operands, as_one_operation};
-pub(crate) use plain::activate;
 pub(crate) use plain_memory::memory as plain_memory;
 pub use reason::PlainReason;
