@@ -12,6 +12,8 @@ use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
+use crate::problem::kan_basis::{BASES, KanBasis};
+use crate::problem::kan_basis_conv::KanBasisConv;
 use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
@@ -128,6 +130,16 @@ const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 2] = [
     (8, [64, 64], 34, 5, "splines on every tap of 64 channels"),
 ];
 
+/// Batch, inputs and outputs of a layer of functions in closed form.
+const KAN_BASIS_LAYERS: [([usize; 3], &str); 2] = [
+    ([256, 784, 64], "functions in closed form, the first layer of a digit classifier"),
+    ([1024, 512, 512], "functions in closed form, a wide layer"),
+];
+
+/// Batch, channels and side of a convolution of functions in closed form, 3 × 3.
+const KAN_BASIS_CONVOLUTIONS: [(usize, [usize; 2], usize, &str); 1] =
+    [(8, [64, 64], 34, "functions in closed form on every tap of 64 channels")];
+
 /// Rows, inner dimension and columns of a product of bytes.
 const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
     ([256, 256, 256], "a small square product of bytes"),
@@ -230,6 +242,19 @@ pub(crate) fn entries() -> Vec<Entry> {
     for pass in [Pass::Forward, Pass::Training] {
         for (batch, channels, side, intervals, about) in KAN_CONVOLUTIONS {
             add(Problem::KanConv(KanConv { batch, channels, side, intervals, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for ([batch, inputs, outputs], about) in KAN_BASIS_LAYERS {
+            for basis in BASES {
+                add(Problem::KanBasis(KanBasis { basis, batch, inputs, outputs, pass }), about);
+            }
+        }
+        for (batch, channels, side, about) in KAN_BASIS_CONVOLUTIONS {
+            for basis in BASES {
+                let conv = KanBasisConv { basis, batch, channels, side, pass };
+                add(Problem::KanBasisConv(conv), about);
+            }
         }
     }
     add_volumes(&mut add);

@@ -117,6 +117,9 @@ pub(crate) const EXPANDED_CONV: &str = "pytorch-conv";
 const KAN_CONV_PEERS: [&str; 5] =
     ["pytorch", "pytorch-compiled", "pytorch-unfold", "pytorch-loop", EXPANDED_CONV];
 
+/// Peers for layers and convolutions of functions in closed form.
+const KAN_BASIS_PEERS: [&str; 2] = ["pytorch", "pytorch-compiled"];
+
 /// Peers for transformers: with explicit weights, with PyTorch's fused attention, and that compiled.
 const TRANSFORMER_PEERS: [&str; 3] = ["pytorch", "pytorch-fused", "pytorch-compiled"];
 
@@ -203,6 +206,10 @@ fn sets(problem: &Problem) -> Vec<&'static str> {
         | Problem::BatchNorm(_)
         | Problem::FourBitProduct(_)
         | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
+        // They take seconds on the portable set.
+        Problem::KanBasis(_) | Problem::KanBasisConv(_) => {
+            there(&Isa::BASES).filter(|isa| **isa != Isa::Portable).map(|isa| isa.name()).collect()
+        }
         // A batch for GPUs takes the portable kernels a minute.
         Problem::KanLayer(layer) => there(&Isa::BASES)
             .filter(|isa| layer.batch <= 1024 || **isa != Isa::Portable)
@@ -259,6 +266,10 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         }
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
+        Problem::KanBasis(_) => KAN_BASIS_PEERS.map(|id| of(id, "kan_bases.py")).to_vec(),
+        Problem::KanBasisConv(_) => {
+            KAN_BASIS_PEERS.map(|id| of(id, "kan_basis_convolutions.py")).to_vec()
+        }
         Problem::KanConv(_) => KAN_CONV_PEERS.map(|id| of(id, "kan_convolutions.py")).to_vec(),
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]

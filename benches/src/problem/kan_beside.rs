@@ -131,12 +131,12 @@ fn g(problem: &KanLayer) -> Vec<f64> {
     widened(&formula::tensor("g", problem.batch * problem.outputs, 1.0))
 }
 
-fn sigmoid(x: f64) -> f64 {
+pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
 /// `[rows, inner] · [inner, columns]`.
-fn product(a: &[f64], b: &[f64], [rows, inner, columns]: [usize; 3]) -> Vec<f64> {
+pub(super) fn product(a: &[f64], b: &[f64], [rows, inner, columns]: [usize; 3]) -> Vec<f64> {
     let mut y = vec![0.0; rows * columns];
     for (a, y) in a.chunks(inner).zip(y.chunks_mut(columns)) {
         for (a, b) in a.iter().zip(b.chunks(columns)) {
@@ -146,7 +146,7 @@ fn product(a: &[f64], b: &[f64], [rows, inner, columns]: [usize; 3]) -> Vec<f64>
     y
 }
 
-fn transposed(values: &[f64], columns: usize) -> Vec<f64> {
+pub(super) fn transposed(values: &[f64], columns: usize) -> Vec<f64> {
     let column = |column: usize| values.iter().skip(column).step_by(columns).copied();
     (0..columns).flat_map(column).collect()
 }

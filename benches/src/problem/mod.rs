@@ -10,6 +10,8 @@ pub(crate) mod four_bit_product;
 pub(crate) mod gather;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
+pub(crate) mod kan_basis;
+pub(crate) mod kan_basis_conv;
 pub(crate) mod kan_beside;
 pub(crate) mod kan_conv;
 pub(crate) mod kan_layer;
@@ -43,6 +45,8 @@ pub(crate) enum Problem {
     Conv2d(conv2d::Conv2d),
     KanLayer(kan_layer::KanLayer),
     KanConv(kan_conv::KanConv),
+    KanBasis(kan_basis::KanBasis),
+    KanBasisConv(kan_basis_conv::KanBasisConv),
     BatchNorm(batch_norm::BatchNorm),
     TrainStep(train_step::TrainStep),
     Optimizer(optimizer::OptimizerStep),
@@ -70,6 +74,8 @@ impl Problem {
             Self::Conv2d(task) => task,
             Self::KanLayer(task) => task,
             Self::KanConv(task) => task,
+            Self::KanBasis(task) => task,
+            Self::KanBasisConv(task) => task,
             Self::BatchNorm(task) => task,
             Self::TrainStep(task) => task,
             Self::Optimizer(task) => task,

@@ -6,6 +6,7 @@ mod dual_autoencoder;
 mod error;
 mod global_pooling;
 mod initialize;
+mod layer_norm;
 mod mobile;
 mod outliers;
 mod perceptron;

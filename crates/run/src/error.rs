@@ -369,7 +369,21 @@ macro_rules! from {
     )+};
 }
 
-from!(Config ConfigError, Device DeviceError, Data DataError, Table TableError, Train TrainError, Checkpoint CheckpointError);
+from!(Config ConfigError, Device DeviceError, Data DataError, Table TableError, Checkpoint CheckpointError);
+
+impl From<TrainError> for RunError {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::NoBatches { samples, batch } => Self::Config(ConfigError::Value {
+                place: String::new(),
+                key: "train.batch".to_owned(),
+                value: batch.to_string(),
+                expected: format!("at most {samples}, the training samples"),
+            }),
+            other => Self::Train(other),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

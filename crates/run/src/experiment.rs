@@ -148,6 +148,7 @@ impl Experiment {
         }
         let selection = select(&plan.device, &updraft_device::probe())?;
         let device = open(&selection)?;
+        plan.task.find_runs()?;
         RunFolder::try_place(&self.runs, &plan)?;
         let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
         let workload = plan.task.open(&plan, opening)?;

@@ -9,8 +9,12 @@ use std::time::{Duration, Instant};
 pub struct LayerId {
     /// What it computes, such as `convolution`.
     pub kind: &'static str,
-    /// The identifier of a parameter of the layer; `None` for an operation without parameters.
+    /// The identifier of a parameter of the layer; `None` for an operation without parameters that
+    /// belongs to no module.
     pub parameter: Option<u64>,
+    /// Whether it has no parameters, and belongs to the module that contains the layer of
+    /// [`parameter`](Self::parameter), as attention does between its linear layers.
+    pub is_part: bool,
 }
 
 /// A pass of a layer.
@@ -43,7 +47,7 @@ pub struct LayerSpan {
 
 /// Records the passes of layers on this thread until it is dropped.
 ///
-/// Layers are those of [`time_layer`] and [`time_operation`]. The time of work that a device does
+/// Layers are those of [`time_layer`], [`time_part`] and [`time_operation`]. The time of work that a device does
 /// later, as GPUs do, is not in it.
 ///
 /// # Example
@@ -117,7 +121,16 @@ pub fn times_layers() -> bool {
 
 /// Runs the forward pass of a layer that has this parameter.
 pub fn time_layer<T>(parameter: u64, kind: &'static str, run: impl FnOnce() -> T) -> T {
-    let _open = LayerPass::Forward.open(LayerId { kind, parameter: Some(parameter) }, 0);
+    let layer = LayerId { kind, parameter: Some(parameter), is_part: false };
+    let _open = LayerPass::Forward.open(layer, 0);
+    run()
+}
+
+/// Runs the forward pass of an operation without parameters of the module that contains the layer
+/// with this parameter.
+pub fn time_part<T>(parameter: u64, kind: &'static str, run: impl FnOnce() -> T) -> T {
+    let part = LayerId { kind, parameter: Some(parameter), is_part: true };
+    let _open = LayerPass::Forward.open(part, 0);
     run()
 }
 
@@ -125,7 +138,8 @@ pub fn time_layer<T>(parameter: u64, kind: &'static str, run: impl FnOnce() -> T
 /// if there is one.
 pub fn time_operation<T>(kind: &'static str, run: impl FnOnce() -> T) -> T {
     let is_alone = times_layers() && TIMING.with_borrow(|timing| timing.open.is_empty());
-    let _open = is_alone.then(|| LayerPass::Forward.open(LayerId { kind, parameter: None }, 0));
+    let operation = LayerId { kind, parameter: None, is_part: false };
+    let _open = is_alone.then(|| LayerPass::Forward.open(operation, 0));
     run()
 }
 
@@ -250,6 +264,15 @@ mod tests {
         assert!(outer.own >= Duration::from_millis(4) && inner.own == inner.took);
         assert!(outer.started <= inner.started && outer.pass == LayerPass::Forward);
         assert_eq!(timer.take(), []);
+    }
+
+    #[test]
+    fn a_part_of_a_module_contains_its_operations() {
+        let mut timer = LayerTimer::start();
+        time_part(3, "attention", || time_operation("products", || add_operations(10)));
+        let [span] = &timer.take()[..] else { panic!("one layer") };
+        let part = LayerId { kind: "attention", parameter: Some(3), is_part: true };
+        assert_eq!((span.layer, span.operations), (part, 10));
     }
 
     #[test]

@@ -89,7 +89,8 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
         "seconds": seconds,
         "largest_of_scan": scanned,
     }))?;
-    let (config, batch) = (args.config.words(), found.batch);
+    // With `train.auto_batch`, `train` would search again.
+    let (config, batch) = (args.config.words_without("train.auto_batch"), found.batch);
     crate::program::next(&format!("train{config} --set train.batch={batch}"));
     Ok(())
 }

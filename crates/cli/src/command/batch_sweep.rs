@@ -94,7 +94,7 @@ impl BatchSweepArgs {
                     let row = Row { name: format!("batch {size}"), kind: Kind::Alone, setting };
                     rows.push((row, planned.plan));
                 }
-                Err(_) if is_default && size == 1 => {}
+                Err(_) if is_default => {}
                 Err(error) => return Err(error).with_context(|| format!("--sizes {size}")),
             }
         }
@@ -111,7 +111,7 @@ pub(crate) fn dry_run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
     let data = data_of(&plan, args.config.data.as_deref());
     let reads = format!("{} and {data}", config_of(&args.config));
     Would::new(reads, "nothing; the measurements are printed").print()?;
-    plan.task.find_data(args.config.data.as_deref())?;
+    plan.find_inputs(args.config.data.as_deref())?;
     for (row, _) in &rows {
         crate::print(&format!("# {}", row.name))?;
     }

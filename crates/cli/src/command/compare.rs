@@ -82,7 +82,7 @@ pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     for (arm, plan) in args.arms.iter().zip(&plans) {
         crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()))?;
     }
-    plans.iter().try_for_each(|plan| Ok(plan.task.find_data(args.data.as_deref())?))
+    plans.iter().try_for_each(|plan| Ok(plan.find_inputs(args.data.as_deref())?))
 }
 
 /// The plan of each arm at the first seed: errors in the settings are reported before training.

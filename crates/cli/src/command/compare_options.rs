@@ -119,7 +119,7 @@ impl CompareOptionsArgs {
         let workload = match display {
             Some(display) => Some(open(&plan, data, None, display)?),
             None => {
-                plan.task.find_data(data)?;
+                plan.find_inputs(data)?;
                 None
             }
         };

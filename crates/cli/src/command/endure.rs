@@ -71,12 +71,18 @@ impl EndureArgs {
         let tasks = self.tasks(registry)?;
         let all = tasks.len() * VARIANTS.len();
         let most = all.min(usize::try_from(self.kills / 5).unwrap_or(all).max(1));
-        let pairs = (0..most).map(|at| {
-            let variant = at / tasks.len() + at;
-            (tasks[at % tasks.len()], &VARIANTS[variant % VARIANTS.len()])
-        });
-        pairs.map(|(kind, variant)| Scenario::new(registry, kind, variant)).collect()
+        let pairs = (0..most).map(|at| pair(at, tasks.len()));
+        pairs
+            .map(|(task, variant)| Scenario::new(registry, tasks[task], &VARIANTS[variant]))
+            .collect()
     }
+}
+
+/// The task and the variant of a scenario: neighbors differ in both, and no pair comes twice before
+/// all were there.
+fn pair(at: usize, tasks: usize) -> (usize, usize) {
+    let (round, task) = (at / tasks, at % tasks);
+    (task, (round + task) % VARIANTS.len())
 }
 
 /// Prints what would be read and written, and the runs.
@@ -154,5 +160,21 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // On an error it stays in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn scenarios_are_all_pairs_of_a_task_and_a_variant() {
+        for tasks in 1..6 {
+            let all = tasks * VARIANTS.len();
+            let pairs: BTreeSet<_> = (0..all).map(|at| pair(at, tasks)).collect();
+            assert_eq!(pairs.len(), all, "{tasks} tasks");
+        }
     }
 }

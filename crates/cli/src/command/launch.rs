@@ -12,6 +12,7 @@ use updraft_run::{Registry, RunFolder};
 
 use super::cannot;
 use super::train::{TrainCommand, refuse_on_ranks};
+use super::would::find_inputs;
 use crate::arguments::{self, Arguments};
 use crate::child::{apart, interrupt, terminate};
 use crate::program::quoted;
@@ -131,7 +132,7 @@ impl Ranks {
             bail!("`--min-ranks` is {least}; it must be at most the ranks, {}", args.ranks);
         }
         let plan = train.plan(registry)?;
-        plan.task.find_data(train.train.config.data.as_deref())?;
+        find_inputs(&plan, &train.train.config, train.resumed_run())?;
         refuse_on_ranks(&plan, args.ranks.into(), train.resumed_run().is_some())?;
         let program = std::env::current_exe().context("the program cannot find itself")?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -52,18 +52,44 @@ impl LrFindArgs {
         })?;
         Ok(range)
     }
+
+    /// The page to write, if nothing is created there in the meantime.
+    fn place(&self) -> Result<PathBuf> {
+        let Some(page) = &self.page else {
+            let free = (1..).map(page_name).find(|page| !page.exists());
+            return Ok(free.expect("a number that no page has"));
+        };
+        if page.is_dir() {
+            bail!("--page `{}` is a folder; name a file", page.display());
+        }
+        let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("--page is in `{}`, which is no folder; create it first", folder.display());
+        }
+        Ok(page.clone())
+    }
+}
+
+/// The page of the first, second, ... search in a folder.
+fn page_name(number: u32) -> PathBuf {
+    PathBuf::from(match number {
+        1 => "lr-find.html".to_owned(),
+        more => format!("lr-find-{more}.html"),
+    })
 }
 
 /// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     args.range()?;
-    let page = args.page.as_ref().map_or("lr-find.html".into(), |page| page.to_string_lossy());
-    dry_run_of(registry, &args.config, |_| page.into_owned())
+    let page = args.place()?.display().to_string();
+    dry_run_of(registry, &args.config, |_| page)
 }
 
 /// Writes the page and prints the suggestion.
 pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let range = args.range()?;
+    // Refused before the search, not after it.
+    args.place()?;
     let plan = args.config.plan(registry)?.plan;
     let (device, _) = device_of(&plan)?;
     let mut display = Display::new();
@@ -110,10 +136,7 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
 fn write_new(text: &str) -> Result<PathBuf> {
     let mut number = 1_u32;
     loop {
-        let path = PathBuf::from(match number {
-            1 => "lr-find.html".to_owned(),
-            more => format!("lr-find-{more}.html"),
-        });
+        let path = page_name(number);
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
                 let written = file.write_all(text.as_bytes());

@@ -160,6 +160,9 @@ impl PredictArgs {
                     file.display()
                 );
             }
+            if file.is_dir() {
+                bail!("cannot read `{}`: it is a folder; name its files", file.display());
+            }
         }
         Ok(run)
     }

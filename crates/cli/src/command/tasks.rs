@@ -9,8 +9,26 @@ use crate::program::next;
 use crate::wrap::hanging;
 
 /// The commands that every task supports, by the traits of a task.
-const ALWAYS: [&str; 8] =
-    ["train", "eval", "report", "lr-find", "batch-find", "compare", "warm-up", "verify"];
+const ALWAYS: [&str; 18] = [
+    "train",
+    "train --resume",
+    "launch",
+    "eval",
+    "report",
+    "explain",
+    "lr-find",
+    "batch-find",
+    "train.auto_batch",
+    "compare",
+    "compare-options",
+    "batch-sweep",
+    "tune-performance",
+    "tune",
+    "validate",
+    "warm-up",
+    "verify",
+    "endure",
+];
 
 /// Lists the tasks, and what each of them does not support, with the reason.
 #[derive(Debug, Args)]

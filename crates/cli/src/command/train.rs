@@ -15,7 +15,7 @@ use updraft_run::{
 use updraft_trainer::{Control, Ending, Event};
 
 use super::launch::note_run;
-use super::would::{Would, of_training};
+use super::would::{Would, find_inputs, of_training};
 use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
 use crate::batch_size::fitting_batch;
 use crate::device::make_default;
@@ -157,7 +157,7 @@ pub(crate) fn dry_run_for(
     args.would(&plan).print_before_a_plan()?;
     before(&plan).iter().try_for_each(|line| crate::print(line))?;
     crate::print(plan.to_toml().trim_end())?;
-    Ok(plan.task.find_data(args.config.data.as_deref())?)
+    Ok(find_inputs(&plan, &args.config, args.resume.as_deref())?)
 }
 
 /// Trains a new run, or continues a stopped one.

@@ -82,7 +82,7 @@ impl TuneArgs {
         self.try_extremes(registry, &tune)?;
         device_of(&planned.plan)?;
         Study::check(&self.folder(&planned), &tune.study)?;
-        planned.plan.task.find_data(self.config.data.as_deref())?;
+        planned.plan.find_inputs(self.config.data.as_deref())?;
         Ok((planned, tune))
     }
 

@@ -37,12 +37,13 @@ pub(crate) fn dry_run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
 /// Warms up the device and reports the result.
 pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     let plan = args.config.plan(registry)?.plan;
+    let data = args.config.data.as_deref();
     let (device, selection) = device_of(&plan)?;
+    plan.find_inputs(data)?;
     let applied = applied(&device.clone().autodiff());
     let mut summary = summary(selection.id.backend, &applied);
     let mut seconds = None;
     if warms(selection.id.backend, &applied) {
-        let data = args.config.data.as_deref();
         let signature = open(&plan, data, None, &mut Display::new())?.signature();
         let steps = plan.rehearse(&signature, &device, plan.train.batch)?;
         let [first, next] = steps.map(|step: Duration| step.as_secs_f64());

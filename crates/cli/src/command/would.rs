@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::Result;
-use updraft_run::{Plan, Registry, RunFolder};
+use updraft_run::{Plan, Registry, RunError, RunFolder};
 
 use super::{ConfigArgs, device_of};
 use crate::wrap::hanging;
@@ -76,6 +76,18 @@ pub(crate) fn of_training(
     }
 }
 
+/// Checks that the data of a training exists, and for a new run the runs that its keys name.
+pub(crate) fn find_inputs(
+    plan: &Plan,
+    config: &ConfigArgs,
+    resumed: Option<&Path>,
+) -> Result<(), RunError> {
+    match resumed {
+        Some(_) => plan.task.find_data(config.data.as_deref()),
+        None => plan.find_inputs(config.data.as_deref()),
+    }
+}
+
 /// The dry run of a command that reads a configuration and its data. The device and the data's files
 /// must exist.
 pub(crate) fn dry_run_of(
@@ -87,5 +99,5 @@ pub(crate) fn dry_run_of(
     device_of(&plan)?;
     let data = data_of(&plan, args.data.as_deref());
     Would::new(format!("{} and {data}", config_of(args)), writes(&plan)).print()?;
-    Ok(plan.task.find_data(args.data.as_deref())?)
+    Ok(plan.find_inputs(args.data.as_deref())?)
 }

@@ -18,14 +18,37 @@ const LONG: [&str; 5] = [
 pub(crate) struct Variant {
     name: &'static str,
     settings: &'static [&'static str],
+    /// Whether the data stays on the device, for the tasks that support it.
+    is_resident: bool,
 }
 
-/// The precisions, each with other settings that a resumed run must restore.
-pub(crate) const VARIANTS: [Variant; 3] = [
-    Variant { name: "f32 EMA", settings: &["precision=f32", "train.ema_decay=0.9"] },
-    Variant { name: "bf16 EMA", settings: &["precision=bf16-mixed", "train.ema_decay=0.99"] },
-    Variant { name: "f16 sums", settings: &["precision=f16-mixed", "train.accumulate=2"] },
+/// The precisions, each with other settings that a resumed run must restore, and data that stays on
+/// the device with updates that are read together.
+pub(crate) const VARIANTS: [Variant; 4] = [
+    Variant {
+        name: "f32 EMA",
+        settings: &["precision=f32", "train.ema_decay=0.9"],
+        is_resident: false,
+    },
+    Variant {
+        name: "bf16 EMA",
+        settings: &["precision=bf16-mixed", "train.ema_decay=0.99"],
+        is_resident: false,
+    },
+    Variant {
+        name: "f16 sums",
+        settings: &["precision=f16-mixed", "train.accumulate=2"],
+        is_resident: false,
+    },
+    Variant {
+        name: "f32 resident",
+        settings: &["precision=f32", "train.read_every=3"],
+        is_resident: true,
+    },
 ];
+
+/// Keeps the data on the device.
+const RESIDENT: &str = "train.resident={}";
 
 /// A task in a variant.
 pub(crate) struct Scenario {
@@ -48,6 +71,11 @@ impl Scenario {
         if !refused.iter().any(|(ability, _)| *ability == Ability::BatchNorms) {
             settings.push("train.recompute_batch_norms=2".to_owned());
         }
+        if variant.is_resident && !refused.iter().any(|(ability, _)| *ability == Ability::Resident)
+        {
+            let overrides = kind.resident_data().iter().copied().chain([RESIDENT]);
+            settings.extend(overrides.map(str::to_owned));
+        }
         let place = Path::new("the task's trial");
         let plan = Plan::read(registry, kind.trial(), place, &settings)?.plan;
         Ok(Self { task: kind.name(), variant: variant.name, plan: plan.to_toml() })
@@ -62,12 +90,21 @@ mod tests {
 
     #[test]
     fn every_task_has_every_variant() {
+        let mut residents = 0;
         for kind in TASKS {
             for variant in &VARIANTS {
                 let scenario = Scenario::new(TASKS, *kind, variant).expect("a plan");
                 assert_eq!(scenario.task, kind.name());
                 assert!(scenario.plan.contains("checkpoint_every_steps = 2"), "{}", scenario.plan);
+                let is_read_late = scenario.plan.contains("read_every = 3");
+                assert_eq!(is_read_late, variant.is_resident, "{}", scenario.plan);
+                let refused = kind.refusals().expect("what the task refuses");
+                let stays = !refused.iter().any(|(ability, _)| *ability == Ability::Resident);
+                let is_resident = scenario.plan.contains("[train.resident]");
+                assert_eq!(is_resident, variant.is_resident && stays, "{}", scenario.plan);
+                residents += usize::from(is_resident);
             }
         }
+        assert!(residents > 0, "no task keeps its data on the device");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::de::DeserializeOwned;
-use updraft_quant::{Calibration, Quantization, Rounding, WeightFormat};
+use updraft_quant::{Calibration, Quantization, QuantizeError, Rounding, WeightFormat};
 use updraft_run::{CalibrationMethod, Plan, QuantizePlan, RoundingMethod, RunError};
 
 /// The flags of a quantization, which take precedence over the keys of `quantize` in the plan.
@@ -75,7 +75,29 @@ impl QuantizeFlags {
     /// Returns an error for a plan whose models cannot be quantized with these flags.
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), RunError> {
         let quantizer = plan.quantizer()?;
-        self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())
+        self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())?;
+        let settings = self.over(&plan.quantize);
+        if settings.keep.is_empty() && settings.layers.is_empty() {
+            return Ok(());
+        }
+        let by = settings.quantization(settings.method, "");
+        let refused = |error: QuantizeError| RunError::Unusable {
+            reason: format!("{}: {error}", self.names_layer(&error)),
+        };
+        by.check(&quantizer.graph()?).map_err(refused)
+    }
+
+    /// The option or the key that names the layer of an error.
+    fn names_layer(&self, error: &QuantizeError) -> &'static str {
+        match error {
+            QuantizeError::NoSuchLayer { layer, .. } if self.keep.contains(layer) => "--keep",
+            QuantizeError::NoSuchLayer { layer, .. }
+                if !self.layers.iter().any(|(name, _)| name == layer) =>
+            {
+                "`quantize.keep`"
+            }
+            _ => "--layer",
+        }
     }
 
     /// The settings by the flags, and by the plan where no flag is given.

@@ -4,15 +4,7 @@ use std::fmt::Write;
 
 use super::page::document;
 use super::plot::escape;
-use crate::performance::{Comparison, Kind, RowResult, Verdict};
-
-/// The width of a chart's bars and the space for names and numbers, in pixels.
-const BARS: f64 = 420.0;
-const NAMES: f64 = 190.0;
-const NUMBERS: f64 = 150.0;
-
-/// The height of a row.
-const ROW: f64 = 22.0;
+use crate::performance::{Comparison, Kind, RowResult, Verdict, number};
 
 /// Colors of bars: the baseline and what is the same, faster, and slower (Okabe and Ito 2008).
 const COLORS: [&str; 3] = ["#9aa0a6", "#009e73", "#d55e00"];
@@ -72,8 +64,11 @@ fn capitalized(text: &str) -> String {
 
 /// The name of a row; those that are added to the rows above are indented.
 fn name(row: &RowResult) -> String {
-    let indent = if row.row.kind == Kind::Cumulative { "&emsp;" } else { "" };
-    format!("{indent}{}", escape(&row.row.name))
+    let name = escape(&row.row.name);
+    match row.row.kind {
+        Kind::Cumulative => format!("&#160;&#160;&#160;{}", name.replace(' ', "&#160;")),
+        Kind::Baseline | Kind::Alone => name,
+    }
 }
 
 fn times(body: &mut String, row: &RowResult) {
@@ -90,7 +85,11 @@ fn times(body: &mut String, row: &RowResult) {
             });
             let mib = measured.peak_bytes.map_or_else(String::new, |it| (it >> 20).to_string());
             let cells = [
-                format!("{:.1} ± {:.1} %", measured.rate.median, 100.0 * measured.rate.relative()),
+                format!(
+                    "{} ± {:.1} %",
+                    number(measured.rate.median),
+                    100.0 * measured.rate.relative()
+                ),
                 ratio,
                 format!("{:.2}", 1e3 * measured.p50_s.median),
                 format!("{:.2}", 1e3 * measured.p95_s.median),
@@ -151,7 +150,7 @@ fn differences(body: &mut String, comparison: &Comparison) {
                 let name = name(row);
                 writeln!(
                     body,
-                    "<tr><td>{name}</td>{cells}<td>{}</td></tr>",
+                    "<tr><td>{name}</td>{cells}<td class=\"words\">{}</td></tr>",
                     escape(&all.join(", "))
                 )
             }
@@ -168,17 +167,10 @@ fn chart(comparison: &Comparison) -> String {
     if !(most.is_finite() && most > 0.0) {
         return String::new();
     }
-    let x = |rate: f64| NAMES + BARS * rate / most;
-    let (width, height) = (NAMES + BARS + NUMBERS, ROW * measured().count() as f64 + 8.0);
-    let mut svg = format!(
-        "<figure class=\"wide\">\n<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} \
-         {height}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" \
-         font-size=\"13\" role=\"img\" aria-label=\"{} per second of every row\">\n",
-        escape(comparison.short)
-    );
-    for (at, (row, measured)) in measured().enumerate() {
-        let top = 4.0 + ROW * at as f64;
-        let middle = top + 0.5 * ROW;
+    let percent = |rate: f64| 100.0 * rate / most;
+    let baseline = measured().next().map_or(0.0, |(_, measured)| percent(measured.rate.median));
+    let mut table = String::from("<table class=\"rates\">\n");
+    for (row, measured) in measured() {
         let color = match row.ratio.map(|(_, verdict)| verdict) {
             Some(Verdict::Faster) => COLORS[1],
             Some(Verdict::Slower) => COLORS[2],
@@ -187,36 +179,21 @@ fn chart(comparison: &Comparison) -> String {
         let rate = measured.rate;
         let ratio =
             row.ratio.map_or_else(String::new, |(ratio, _)| format!(" ({:.2})", ratio.median));
-        let shown: String = row.row.name.chars().take(26).collect();
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n\
-             <rect x=\"{NAMES}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{color}\"/>\n\
-             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\" \
-             stroke=\"#1c2330\"/>\n<text x=\"{:.1}\" y=\"{:.1}\">{:.1}{ratio}</text>\n",
-            NAMES - 8.0,
-            middle + 4.0,
-            escape(&shown),
-            top + 3.0,
-            x(rate.median) - NAMES,
-            ROW - 6.0,
-            x(rate.low),
-            x(rate.high),
-            x(rate.high) + 8.0,
-            middle + 4.0,
-            rate.median,
-        );
-    }
-    if let Some((_, baseline)) = measured().next() {
-        let at = x(baseline.rate.median);
         let _ = writeln!(
-            svg,
-            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{height}\" stroke=\"#1c2330\" \
-             stroke-dasharray=\"3 3\"/>"
+            table,
+            "<tr><td>{}</td><td class=\"place\"><div class=\"rate\" style=\"width:{:.1}%;\
+             background:{color}\"></div><div class=\"spread\" style=\"left:{:.1}%;width:{:.1}%\">\
+             </div><div class=\"baseline\" style=\"left:{baseline:.1}%\"></div></td>\
+             <td class=\"number\">{}{ratio}</td></tr>",
+            name(row),
+            percent(rate.median),
+            percent(rate.low),
+            percent(rate.high - rate.low),
+            number(rate.median),
         );
     }
-    svg.push_str("</svg>\n</figure>\n");
-    svg
+    table.push_str("</table>\n");
+    table
 }
 
 #[cfg(test)]
@@ -229,9 +206,9 @@ mod tests {
         let comparison =
             planted(&[("baseline", &[1.0, 1.1]), ("<slow>", &[2.0, 2.2]), ("fast", &[0.5, 0.5])]);
         let page = options_page("a & b", &["on flex".to_owned()], &[comparison]);
-        assert_eq!(page.matches("<rect").count(), 3, "{page}");
-        assert_eq!(page.matches("fill=\"#d55e00\"").count(), 1);
-        assert_eq!(page.matches("fill=\"#009e73\"").count(), 1);
+        assert_eq!(page.matches("class=\"rate\"").count(), 3, "{page}");
+        assert_eq!(page.matches("background:#d55e00").count(), 1);
+        assert_eq!(page.matches("background:#009e73").count(), 1);
         for expected in
             ["a &amp; b", "&lt;slow&gt;", "no effect: flex does not have it", "0.50 (0.50–0.50)"]
         {

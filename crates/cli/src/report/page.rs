@@ -21,10 +21,11 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 82rem; margin: 2rem auto
        color: #1c2330; background: #fff; }
 pre { background: #f4f5f7; padding: .75rem 1rem; overflow-x: auto; font-size: 13px; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; }
-p { margin: .2rem 0 .6rem; } svg { max-width: 100%; height: auto; }
+p { margin: .2rem 0 .6rem; } svg { width: 100%; max-width: 36rem; height: auto; }
 .figures { display: grid; gap: .4rem 1.2rem;
-           grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); }
-figure { margin: 0; min-width: 0; } figure.wide { grid-column: 1 / -1; }
+           grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+figure { margin: 0; min-width: 0; } figure.wide { grid-column: 1 / -1; overflow-x: auto; }
+figure.wide svg { min-width: 44rem; max-width: none; }
 figcaption { margin: .8rem 0 .3rem; }
 .scroll { overflow-x: auto; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
@@ -40,8 +41,14 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
 .confusion th.turned { vertical-align: bottom; }
 .confusion th.turned span { writing-mode: vertical-rl; transform: rotate(180deg); }
 .bar { display: inline-block; height: .7rem; background: #0072b2; }
-td.length { width: 14rem; }
-.key span { margin-right: 1.2rem; }";
+td.length { width: 14rem; } td.words { min-width: 16rem; }
+.rates { width: 100%; max-width: 50rem; margin: .4rem 0 1rem; }
+.rates td.place { position: relative; width: 100%; padding: 0; }
+.rates td.number { padding: .1rem 0 .1rem .7rem; }
+.rates .rate { height: 1rem; }
+.rates .spread { position: absolute; top: 50%; border-top: 1px solid #1c2330; }
+.rates .baseline { position: absolute; top: 0; height: 100%; border-left: 1px dashed #1c2330; }
+.key span { display: inline-block; margin-right: 1.2rem; }";
 
 /// The content-security policy: only inline styles and images. No script runs, not even one
 /// injected by a name.

@@ -34,8 +34,9 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(230, 159, 0),
 ];
 
-/// Width and height of a plot, in pixels; two fit side by side on a wide page.
-const SIZE: (u32, u32) = (620, 240);
+/// Width and height of a plot, in pixels: three fit side by side on a wide page, and on a phone its
+/// texts stay about as large.
+const SIZE: (u32, u32) = (430, 210);
 
 /// Larger numbers cannot be plotted: their differences overflow.
 const MOST: f64 = 1e100;
@@ -60,8 +61,7 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
     let drawn = match scale {
         Scale::Linear => draw(&mut svg, title, x_name, (padded(x), y), curves),
         Scale::Logarithmic => {
-            let x = x.start..x.end.max(x.start * 1.01);
-            draw(&mut svg, title, x_name, (x.log_scale(), y), curves)
+            draw(&mut svg, title, x_name, (padded_factors(x).log_scale(), y), curves)
         }
     };
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
@@ -130,7 +130,7 @@ pub(super) fn dots(
             framed(&mut svg, title, names, (padded(x), y), |chart| scattered(chart, curves, lines))
         }
         Scale::Logarithmic => {
-            let x = (x.start..x.end.max(x.start * 1.01)).log_scale();
+            let x = padded_factors(x).log_scale();
             framed(&mut svg, title, names, (x, y), |chart| scattered(chart, curves, lines))
         }
     };
@@ -214,19 +214,21 @@ where
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 15).into_font())
-        .margin(6)
-        .margin_right(24)
-        .x_label_area_size(34)
-        .y_label_area_size(64)
+        .caption(title, ("sans-serif", 14).into_font())
+        .margin(4)
+        .margin_right(18)
+        .x_label_area_size(32)
+        .y_label_area_size(56)
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
-    let label = |value: &f64| axis_label(*value);
+    let (x_range, y_range) = (chart.x_range(), chart.y_range());
+    let x_label = |value: &f64| axis_label(*value, &x_range);
+    let y_label = |value: &f64| axis_label(*value, &y_range);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_name)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .label_style(("sans-serif", 13).into_font())
+        .x_label_formatter(&x_label)
+        .y_label_formatter(&y_label)
+        .label_style(("sans-serif", 12).into_font())
         .light_line_style(RGBColor(255, 255, 255))
         .bold_line_style(RGBColor(225, 228, 232));
     if !y_name.is_empty() {
@@ -238,7 +240,11 @@ where
 }
 
 /// A value of an axis, without digits that are rounding errors.
-fn axis_label(value: f64) -> String {
+fn axis_label(value: f64, range: &Range<f64>) -> String {
+    // Steps are added up to the value, so that zero becomes a difference of large numbers.
+    if value.abs() < 1e-12 * range.start.abs().max(range.end.abs()) {
+        return "0".to_owned();
+    }
     if value != 0.0 && !(1e-6..1e7).contains(&value.abs()) {
         return format!("{value:e}");
     }
@@ -297,9 +303,32 @@ fn padded(range: Range<f64>) -> Range<f64> {
     range.start - room..range.end + room
 }
 
+/// The same of positive values on a logarithmic axis, whose labels begin at a power of ten: one that
+/// is near is included.
+fn padded_factors(range: Range<f64>) -> Range<f64> {
+    const ROOM: f64 = 1.15;
+    let power = 10_f64.powf(range.start.log10().floor());
+    let start = if range.start < 3.0 * power { power } else { range.start };
+    start / ROOM..range.end * ROOM
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_has_room_and_a_power_of_ten_that_is_near() {
+        for (range, power, is_included) in [
+            (2.0..16.0, 1.0, true),
+            (0.001..0.02, 0.001, true),
+            (4.0..64.0, 1.0, false),
+            (5.0..5.0, 1.0, false),
+        ] {
+            let padded = padded_factors(range.clone());
+            assert!(padded.start < range.start && padded.end > range.end, "{padded:?}");
+            assert_eq!(padded.start < power, is_included, "{padded:?}");
+        }
+    }
 
     fn curve(points: &[(f64, f64)]) -> [Curve; 2] {
         let named = |name: &str, points| Curve { name: name.to_owned(), points };
@@ -308,12 +337,14 @@ mod tests {
 
     #[test]
     fn labels_of_axes_have_no_rounding_errors() {
-        assert_eq!(axis_label(600.0), "600");
-        assert_eq!(axis_label(0.1 + 0.2), "0.3");
-        assert_eq!(axis_label(-0.000_01), "-0.00001");
-        assert_eq!(axis_label(0.0), "0");
-        assert_eq!(axis_label(1e-9), "1e-9");
-        assert_eq!(axis_label(2.5e8), "2.5e8");
+        let label = |value| axis_label(value, &(-1.0..600.0));
+        assert_eq!(label(600.0), "600");
+        assert_eq!(label(0.1 + 0.2), "0.3");
+        assert_eq!(label(-0.000_01), "-0.00001");
+        assert_eq!(label(0.0), "0");
+        assert_eq!(label(-2.220_446_049_250_313e-16), "0");
+        assert_eq!(axis_label(1e-9, &(0.0..1e-8)), "1e-9");
+        assert_eq!(axis_label(2.5e8, &(0.0..1e9)), "2.5e8");
     }
 
     #[test]

@@ -157,14 +157,14 @@ fn the_quickstart_is_that_of_the_task_and_a_change_that_it_does_not_fit_asks_for
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_no_fault_of_the_arguments() {
+fn a_page_without_a_folder_is_refused_before_the_search() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let small = &crate::command::TASKS[1];
     let mut arguments = small.arguments("lr-find", &[]);
     arguments.extend(["--steps", "12", "--page", "gone/page.html"].map(str::to_owned));
     let said = run(dir.path(), &crate::command::texts(&arguments));
-    assert_eq!(said.code, 1, "{}", said.stderr);
-    assert!(said.stderr.contains("cannot write `gone/page.html`"), "{}", said.stderr);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("--page is in `gone`, which is no folder"), "{}", said.stderr);
 }
 
 #[test]

@@ -13,10 +13,10 @@ fn error(said: &Said) -> String {
 }
 
 /// A row: the arguments, and a part of the error.
-type Row<'a> = (Vec<&'a str>, &'a str);
+pub(crate) type Row<'a> = (Vec<&'a str>, &'a str);
 
 /// Runs a row with and without `--dry-run`; returns what is wrong.
-fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
+pub(crate) fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
     let real = run(dir, arguments);
     // Behind the command: what follows `--` is not an option of `launch`.
     let (command, rest) = arguments.split_at(1);
@@ -51,17 +51,20 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
     fs::create_dir(&unfinished).expect("made");
     let plan = fs::read(dir.path().join(images).join("plan.toml")).expect("a plan");
     fs::write(unfinished.join("plan.toml"), plan).expect("written");
+    fs::create_dir(dir.path().join("folder")).expect("made");
     let owned = dir.path().join("owned/arm-1-seed-1");
     fs::create_dir_all(&owned).expect("made");
     fs::write(owned.join("compare.json"), "{}").expect("written");
 
-    let [quick, volumes, cifar10] =
-        ["quickstart.toml", "segmentation-3d.toml", "cifar10.toml"].map(config);
-    let [quick, volumes, cifar10] = [&quick[..], &volumes, &cifar10];
+    let configs = ["quickstart.toml", "segmentation-3d.toml", "label-free.toml", "cifar10.toml"];
+    let [quick, volumes, unet, cifar10] = configs.map(config);
+    let [quick, volumes, unet, cifar10] = [&quick[..], &volumes, &unet, &cifar10];
     let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2"];
     let compare = |more: &[&'static str]| [&["compare", quick][..], &arms, more].concat();
     let cuda = ["--set", "device=cuda:0"];
     let space = "tune.space={seed={kind='integer',low=1,high=3}}";
+    let window =
+        |option, value| vec!["predict", converter, "a.png", "--out", "o.tif", option, value];
     let rows: Vec<Row<'_>> = vec![
         (vec!["train", "--device", "cuda:0"], ABSENT),
         (vec!["train", "--resume", "gone"], "not a run folder"),
@@ -114,6 +117,13 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
             "cannot read `gone.tif`",
         ),
         (vec!["predict", converter, "a.png", "--out", "o.tif", "--top", "2"], "--top"),
+        (vec!["predict", converter, "a.png", "--out", "folder"], "`folder` is a folder; name a"),
+        (vec!["predict", images, "folder"], "`folder`: it is a folder; name its files"),
+        (window("--overlap", "2"), "`--overlap` is [2.0]; it must be 0 to below 1"),
+        (window("--batch", "0"), "`--batch` is 0; it must be at least 1"),
+        (window("--window", "16,16,16"), "`--window` is [16, 16, 16]; it must be 2 sides"),
+        (window("--window", "17,17"), "`--window` is [17, 17]; it must be a height that is"),
+        (window("--mirror", "depth"), "`--mirror` is depth; it must be axes that the input has"),
         (vec!["predict", tables, "a.png", "--top", "2"], "--top is for classes"),
         (vec!["predict", images, "a.png", "--int8"], "it was not quantized; `quantize "),
         (vec!["predict", tables, "a.png", "--int8"], "predict --int8 is not for task `tables`"),
@@ -126,12 +136,18 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["quantize", images, "--device", "cuda:0"], ABSENT),
         (vec!["quantize", tables], "quantize is not for task"),
         (vec!["quantize", images, "--outliers", "64"], "leave out --outliers"),
+        (vec!["quantize", images, "--keep", "nope"], "--keep: no layer is named `nope`"),
+        (vec!["quantize", images, "--layer", "nope=4"], "--layer: no layer is named `nope`"),
+        (vec!["pipeline", "--set", "quantize.keep=['nope']"], "`quantize.keep`: no layer is named"),
+        (vec!["pipeline", unet, "--keep", "nope"], "--keep: no layer is named `nope`"),
         (vec!["pipeline", "--device", "cuda:0"], ABSENT),
         (vec!["pipeline", "--resume", "gone"], "not a run folder"),
         (vec!["pipeline", volumes], "pipeline is not for task"),
         (vec!["explain", "gone.toml"], "gone.toml"),
         ([&["lr-find", quick][..], &cuda].concat(), ABSENT),
         (vec!["lr-find", "--steps", "3"], "--steps is 3"),
+        (vec!["lr-find", "--page", "folder"], "--page `folder` is a folder; name a file"),
+        (vec!["lr-find", "--page", "gone/page.html"], "`gone`, which is no folder; create it"),
         (compare(&["--set", "device=cuda:0"]), ABSENT),
         (compare(&["--metric", "foo"]), "--metric is `foo`"),
         (compare(&["--runs", "owned"]), "holds runs of other settings"),

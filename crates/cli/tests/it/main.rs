@@ -10,6 +10,7 @@ mod dry_run;
 mod help;
 mod hostile;
 mod hostile_tasks;
+mod inputs;
 mod int8;
 mod keys;
 mod library;

@@ -142,8 +142,8 @@ fn a_planted_slow_setting_is_seen_and_the_page_shows_it() {
     assert_eq!((value["comparisons"].as_array().map(Vec::len), rows.len()), (Some(1), 3));
     let read = |name: &str| std::fs::read_to_string(dir.path().join("out").join(name));
     let page = read("report.html").expect("a page");
-    assert_eq!(page.matches("<rect").count(), 3, "{page}");
-    assert!(page.contains("fill=\"#d55e00\"") && page.contains("train.batch=2"), "{page}");
+    assert_eq!(page.matches("class=\"rate\"").count(), 3, "{page}");
+    assert!(page.contains("background:#d55e00") && page.contains("train.batch=2"), "{page}");
     assert_eq!(json(&read("result.json").expect("a result")), value);
     assert!(said.stderr.contains("next     updraft tune-performance "), "{}", said.stderr);
     assert!(!dir.path().join("runs").exists());

@@ -179,10 +179,10 @@ fn a_network_that_was_trained_for_eight_bits_goes_to_them_and_is_refused_outlier
 #[test]
 fn a_step_that_fails_is_named_leaves_no_partial_file_and_the_run_continues() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let failed = run(dir.path(), &small(&["--keep", "nothing"]));
+    let failed = run(dir.path(), &small(&["--budget", "0.0001"]));
     assert_eq!(failed.code, 2);
-    assert!(failed.stderr.contains("step 4 of 7, calibrate: "), "{}", failed.stderr);
-    assert!(failed.stderr.contains("no layer is named `nothing`"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("step 5 of 9, choose bits: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("no choice of bits has 0.0001"), "{}", failed.stderr);
     let folder = only_run(dir.path());
     let left = || -> Vec<String> {
         let entries = fs::read_dir(&folder).expect("a folder");

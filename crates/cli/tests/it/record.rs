@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{TASKS, metrics, run, succeed, tiny};
+use crate::command::{TASKS, metrics, run, succeed, texts, tiny};
 
 #[test]
 fn tables_events_trace_and_page_agree_with_the_metrics() {
@@ -190,6 +190,74 @@ fn an_evaluation_of_every_task_is_traced_with_the_same_metrics() {
         assert_eq!(said.code, 2);
         assert!(said.stderr.contains("0 is not in 1.."), "{}", said.stderr);
     }
+}
+
+#[test]
+fn each_layer_within_a_transformer_has_both_passes() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let [.., rows, images] = &TASKS;
+    let of_rows =
+        ["model={kind='interaction',embedding=8,hidden=16,dropout=0.1}", "train.epochs=1"];
+    let of_encoder = [
+        "mha.query",
+        "mha.key",
+        "mha.value",
+        "mha",
+        "mha.output",
+        "norm_1",
+        "pwff.linear_inner",
+        "pwff.linear_outer",
+        "norm_2",
+    ];
+    let of_block = [
+        "attention_norm",
+        "attention.joined",
+        "attention",
+        "attention.output",
+        "perceptron_norm",
+        "perceptron.hidden",
+        "perceptron.output",
+    ];
+    for (small, sets, block, attention, layers) in [
+        (rows, &of_rows[..], "attention.layers.0", "mha", &of_encoder[..]),
+        (images, &of_rows[1..], "encoder.blocks.0", "attention", &of_block),
+    ] {
+        let mut arguments = small.arguments("train", sets);
+        arguments.extend(["--trace-steps", "2"].map(str::to_owned));
+        let folder = dir.path().join(succeed(dir.path(), &texts(&arguments)).run_folder());
+        let text = fs::read_to_string(folder.join("layers.json")).expect("layers");
+        let times: Value = serde_json::from_str(&text).expect("JSON");
+        let table = times["layers"].as_array().expect("a list");
+        for layer in layers {
+            let path = format!("{block}.{layer}");
+            let found = table
+                .iter()
+                .find(|row| row["layer"].as_str().is_some_and(|name| name.ends_with(&path)));
+            let row = found.unwrap_or_else(|| panic!("no {path} in {text}"));
+            assert_eq!(row["kind"] == "attention", *layer == attention, "{row}");
+            assert_eq!(row["calls"], 2, "{row}");
+            for pass in ["forward_us", "backward_us"] {
+                assert!(row[pass].as_f64() > Some(0.0), "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_trace_on_a_full_disk_is_an_error_and_the_run_stays_whole() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&[])).run_folder();
+    let name = folder.to_str().expect("text");
+    let expected = succeed(dir.path(), &["eval", name, "--json"]).stdout;
+    let trace = dir.path().join(&folder).join("trace-eval.json");
+    std::os::unix::fs::symlink("/dev/full", &trace).expect("a link");
+    let said = run(dir.path(), &["eval", name, "--json", "--trace-steps", "1"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    for words in ["cannot write", "trace-eval.json", "No space left on device"] {
+        assert!(said.stderr.contains(words), "{words}: {}", said.stderr);
+    }
+    assert_eq!(succeed(dir.path(), &["eval", name, "--json"]).stdout, expected);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
             &["targets={quality={kind='number'}}"][..],
             &["one.csv", "no column `quality`", "`color`"][..],
         ),
-        (&["data.features=[\"a\", \"c\"]"], &["one.csv", "no column `c`"]),
+        (&["data.features=[\"a\", \"c\"]"], &["`data.features`", "no column `c`"]),
         (
             &["targets={color={kind='number'}}", "data.features=[\"a\"]"],
             &["one.csv", "line 2", "`color`", "`red`"],
@@ -131,7 +131,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
         (&["data.files=[\"flat.csv\"]"], &["`y` is 2 in every", "nothing to learn"]),
         (&["data.files=[\"gone.csv\"]"], &["gone.csv", "not there"]),
         (&["data.delimiter=comma"], &["no column `y`"]),
-        (&["train.batch=1000"], &["no batch", "100 samples"]),
+        (&["train.batch=1000"], &["`train.batch` is 1000", "at most 100"]),
         (&["train.criterion=test-accuracy"], &["`train.criterion`", "`test-loss`"]),
         (&["train.epoch=1"], &["unknown key `train.epoch`", "`train.epochs`"]),
         (&["task=chess"], &["`task` is \"chess\"; it must be one of", "tables"]),
@@ -331,7 +331,7 @@ fn a_narrow_precision_says_what_its_rate_promises() {
 /// The most memory that a process had, in KiB.
 #[cfg(target_os = "linux")]
 fn peak_kib(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
@@ -352,7 +352,7 @@ fn rows_are_predicted_while_a_pipe_is_written_in_memory_that_does_not_grow() {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let mut writer = std::fs::OpenOptions::new().write(true).open(&pipe).expect("a pipe");
+    let mut writer = fs::OpenOptions::new().write(true).open(&pipe).expect("a pipe");
     writer.write_all(b"x1,x2\n").expect("written");
     let (mut row, mut peaks) = (0, Vec::new());
     for block in 0..30 {

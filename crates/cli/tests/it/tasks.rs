@@ -35,7 +35,7 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
     for Small { task, .. } in &TASKS {
         assert!(table.contains(task), "{table}");
     }
-    assert!(table.contains("\nevery task: train, eval, report, lr-find"), "{table}");
+    assert!(table.contains("\nevery task: train, train --resume, launch, eval"), "{table}");
     assert!(table.starts_with("image-classification (the default): "), "{table}");
     let quantize = table.lines().rfind(|line| line.trim_start().starts_with("quantize"));
     assert!(quantize.expect("a row").contains("no: "), "{table}");

@@ -59,9 +59,9 @@ impl VolumeManifest {
     /// Reads a manifest; every file must exist.
     ///
     /// # Errors
-    /// [`DataError::Table`] for a file that cannot be read, [`DataError::Empty`] for one without
-    /// records; [`VolumeError::Field`] for an unknown column, a missing file, an invalid range, a
-    /// record without input or with both target and labels, and a position in two splits.
+    /// [`DataError::Table`] for a file that cannot be read; [`VolumeError::Field`] for one without
+    /// records, for an unknown column, a missing file, an invalid range, a record without input or
+    /// with both target and labels, and a position in two splits.
     pub fn open(path: impl AsRef<Path>, delimiter: Delimiter) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut records = Records::open(path, delimiter)?;
@@ -71,7 +71,8 @@ impl VolumeManifest {
             rows.push(read_row(&records)?);
         }
         if rows.is_empty() {
-            return Err(DataError::Empty);
+            let expected = "at least one line of files after the header";
+            return Err(field(path, "the list of volumes", "empty".to_owned(), expected).into());
         }
         check_splits(path, &rows)?;
         Ok(Self { path: path.to_owned(), rows })

@@ -27,6 +27,8 @@ mod tests;
 
 pub use activation::Activation;
 pub use backward::backward;
+#[cfg(feature = "flex")]
+pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 #[cfg(feature = "cube")]
 pub(crate) use cpu::Uniform;
@@ -34,8 +36,8 @@ pub(crate) use cpu::Uniform;
 pub use cube_form::CubeForm;
 #[cfg(feature = "flex")]
 pub(crate) use dense::{
-    DenseGradients, DenseInput, DenseLayer, DenseScratch, DenseWeights, dense_backward,
-    dense_forward,
+    DenseConv, DenseGradients, DenseInput, DenseLayer, DenseScratch, DenseWeights, dense_backward,
+    dense_conv_backward, dense_conv_forward, dense_forward,
 };
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
-use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
+use burn::tensor::{Device, Tensor};
 use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
@@ -12,7 +12,7 @@ use super::basis_linear::functions;
 use crate::basis::Basis;
 use crate::grid::Grid;
 use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry};
-use crate::ops::{Pixels, activate, convolve, expand};
+use crate::ops::{BasisParameters, LayerPath, PlainReason, basis_conv};
 
 macro_rules! convolution {
     ($layer:ident, $config:ident, $axes:literal, $rank:literal, $ones:tt, $zeros:tt, $shape:literal) => {
@@ -101,6 +101,7 @@ macro_rules! convolution {
                     basis: self.basis,
                     activation: self.activation.unwrap_or_default(),
                     geometry: Arc::new(geometry),
+                    forced: None,
                 }
             }
 
@@ -122,8 +123,10 @@ macro_rules! convolution {
         #[doc = concat!("A convolution over ", $shape, " with a sum of functions in closed form instead of every weight.")]
         ///
         #[doc = concat!("Made by [`", stringify!($config), "`](crate::", stringify!($config), ").")]
-        /// Padding is zeros of the input, whose functions have values there. It computes all
-        /// functions of all pixels, then one convolution, with burn's operations on every backend.
+        /// Padding is zeros of the input, whose functions have values there. On flex, our kernels
+        /// evaluate the functions of the pixels of a block once for all taps and multiply them while
+        /// they are in cache; the backward pass evaluates them again and keeps only the input. Other
+        /// backends store all functions of all pixels, with burn's operations.
         #[derive(Module, Debug)]
         pub struct $layer {
             /// `[in_channels·taps, functions, out_channels / groups]`.
@@ -140,6 +143,8 @@ macro_rules! convolution {
             activation: Activation,
             #[module(skip)]
             geometry: Arc<ConvGeometry>,
+            #[module(skip)]
+            forced: Option<LayerPath>,
         }
 
         impl $layer {
@@ -149,7 +154,7 @@ macro_rules! convolution {
             /// If `x` has other channels, or is smaller than the kernel with its padding.
             #[must_use]
             pub fn forward(&self, x: Tensor<$rank>) -> Tensor<$rank> {
-                let branch = Branches {
+                let parameters = BasisParameters {
                     coefficients: self.coefficients.val(),
                     functions: self.functions.as_ref().map(Param::val),
                     base: self.base.as_ref().map(Param::val),
@@ -158,8 +163,34 @@ macro_rules! convolution {
                     activation: self.activation,
                 };
                 time_layer(self.coefficients.id.val(), "KAN convolution", || {
-                    branch.convolve(x, &self.geometry)
+                    basis_conv(x, parameters, &self.geometry, self.forced)
                 })
+            }
+
+            /// Which implementation computes the convolution in f32 on its parameters' device.
+            #[must_use]
+            pub fn path(&self) -> LayerPath {
+                self.picked().unwrap_or(LayerPath::Plain)
+            }
+
+            /// Why burn's own operations compute the convolution in f32 on its parameters' device;
+            /// `None` if kernels do.
+            #[must_use]
+            pub fn plain_reason(&self) -> Option<PlainReason> {
+                self.picked().err()
+            }
+
+            fn picked(&self) -> Result<LayerPath, PlainReason> {
+                LayerPath::of_basis(self.forced, &self.coefficients.device())
+            }
+
+            /// The same convolution with a forced implementation.
+            ///
+            /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does
+            /// not support it; no kernels support f64.
+            #[must_use]
+            pub fn with_path(self, path: LayerPath) -> Self {
+                Self { forced: Some(path), ..self }
             }
 
             /// The functions of each tap.
@@ -182,47 +213,3 @@ convolution!(
     "[0, 0, 0]",
     "depth, height, width"
 );
-
-/// A convolution's tensors and functions.
-struct Branches {
-    coefficients: Tensor<3>,
-    functions: Option<Tensor<2>>,
-    base: Option<Tensor<2>>,
-    bias: Option<Tensor<1>>,
-    basis: Basis,
-    activation: Activation,
-}
-
-impl Branches {
-    fn convolve<const D: usize>(self, x: Tensor<D>, geometry: &ConvGeometry) -> Tensor<D> {
-        let shape = x.dims();
-        let channels = geometry.in_channels();
-        assert_eq!(shape[1], channels, "axis 1 of x has to be the input's channels");
-        let output = match geometry.output_shape(&shape[2..]) {
-            Ok(output) => output,
-            Err(error) => panic!("{error}"),
-        };
-        let dtype = x.dtype();
-        let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
-        let mut result = vec![shape[0], geometry.out_channels()];
-        result.extend(output);
-        let coefficients = self.coefficients.cast(compute);
-        if shape[0] == 0 {
-            // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
-            let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
-            return zero.reshape([1; D]).expand(Shape::from(result));
-        }
-        let Pixels { padded, rows } = Pixels::new(x.cast(compute), geometry);
-        let values = expand(&self.basis, rows, self.functions);
-        let values = Pixels::channels(values, padded.dims());
-        let mut y = convolve(values, coefficients, geometry);
-        if let Some(base) = self.base {
-            let base = base.cast(compute).unsqueeze_dim(1);
-            y = y + convolve(activate(padded, self.activation), base, geometry);
-        }
-        if let Some(bias) = self.bias {
-            y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
-        }
-        y.reshape(Shape::from(result)).cast(FloatDType::from(dtype))
-    }
-}

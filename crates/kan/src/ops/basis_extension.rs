@@ -4,16 +4,21 @@
     reason = "a layer has as many tensors; burn's macro copies the signature"
 )]
 
+use std::sync::Arc;
+
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
 
 use super::extension::Operand;
-use crate::kernels::{DenseLayer, Isa};
+use crate::kernels::{ConvGeometry, DenseLayer, Isa};
 
 /// What a layer is, apart from its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct BasisSpec {
+    /// The layer, or the functions of a pixel with the outputs of a group.
     pub(crate) layer: DenseLayer,
+    /// The sizes of a convolution.
+    pub(crate) conv: Option<Arc<ConvGeometry>>,
     pub(crate) isa: Isa,
 }
 

@@ -11,9 +11,12 @@ use super::basis_extension::{BasisBackend, BasisSpec};
 #[cfg(feature = "autodiff")]
 use super::basis_extension::{BasisGradients, BasisGradientsBackend, BasisWanted};
 use super::extension::Operand;
+use crate::kernels::{
+    ConvGeometry, DenseConv, DenseInput, DenseScratch, DenseWeights, Shapes, dense_conv_forward,
+    dense_forward,
+};
 #[cfg(feature = "autodiff")]
-use crate::kernels::{DenseGradients, dense_backward};
-use crate::kernels::{DenseInput, DenseScratch, DenseWeights, dense_forward};
+use crate::kernels::{DenseGradients, dense_backward, dense_conv_backward};
 
 thread_local! {
     /// Reused by later operations, so that only the first operation of a size allocates it.
@@ -28,24 +31,36 @@ impl BasisBackend for Flex {
         functions: Operand<Self>,
         base: Operand<Self>,
         bias: Operand<Self>,
-        BasisSpec { layer, isa }: BasisSpec,
+        BasisSpec { layer, conv, isa }: BasisSpec,
     ) -> FlexTensor {
         let [x, coefficients] = [x, coefficients].map(|tensor| tensor.to_contiguous());
         let others = [seen, functions, base, bias].map(contiguous);
         let [seen, functions, base, bias] = others.each_ref().map(numbers);
-        let batch = x.layout().shape()[0];
         let weights = DenseWeights {
             coefficients: coefficients.storage(),
             functions: functions.unwrap_or_default(),
             base,
             bias,
         };
-        let input = DenseInput { x: x.storage(), seen };
-        let mut y = vec![0.0; batch * layer.outputs];
+        let of_x = shape(&x);
+        let Some(geometry) = conv else {
+            let input = DenseInput { x: x.storage(), seen };
+            let mut y = vec![0.0; of_x[0] * layer.outputs];
+            with(|scratch, threads| {
+                dense_forward(isa, &layer, &weights, input, &mut y, scratch, threads);
+            });
+            return tensor(y, [of_x[0], layer.outputs]);
+        };
+        let shapes = shapes(&geometry, &of_x);
+        let mut of_y = geometry.output_shape(&of_x[2..]).expect(CHECKED);
+        of_y.splice(..0, [of_x[0], geometry.out_channels()]);
+        let mut y = vec![0.0; of_y.iter().product()];
+        let conv = DenseConv { pixel: &layer, geometry: &geometry };
         with(|scratch, threads| {
-            dense_forward(isa, &layer, &weights, input, &mut y, scratch, threads);
+            let x = x.storage();
+            dense_conv_forward(isa, conv, &weights, x, shapes, &mut y, scratch, threads);
         });
-        tensor(y, [batch, layer.outputs])
+        tensor(y, of_y)
     }
 }
 
@@ -59,7 +74,7 @@ impl BasisGradientsBackend for Flex {
         base: Operand<Self>,
         has_bias: bool,
         dy: FlexTensor,
-        BasisSpec { layer, isa }: BasisSpec,
+        BasisSpec { layer, conv, isa }: BasisSpec,
         wanted: BasisWanted,
     ) -> BasisGradients<Self> {
         let [x, coefficients, dy] = [x, coefficients, dy].map(|tensor| tensor.to_contiguous());
@@ -72,6 +87,7 @@ impl BasisGradientsBackend for Flex {
             bias: None,
         };
         let input = DenseInput { x: x.storage(), seen: of_seen };
+        let outputs = conv.as_ref().map_or(layer.outputs, |conv| conv.out_channels());
         let like = |is_wanted: bool, like: Option<&[f32]>| {
             like.filter(|_| is_wanted).map(|like| vec![0.0; like.len()])
         };
@@ -81,7 +97,7 @@ impl BasisGradientsBackend for Flex {
             like(wanted.weights, Some(coefficients.storage())),
             like(wanted.functions, of_functions),
             like(wanted.weights, of_base),
-            (wanted.weights && has_bias).then(|| vec![0.0; layer.outputs]),
+            (wanted.weights && has_bias).then(|| vec![0.0; outputs]),
         ];
         let [dx, dseen, dcoefficients, dfunctions, dbase, dbias] =
             gradients.each_mut().map(|gradient| gradient.as_deref_mut());
@@ -95,7 +111,14 @@ impl BasisGradientsBackend for Flex {
         };
         with(|scratch, threads| {
             let dy = dy.storage();
-            dense_backward(isa, &layer, &weights, input, dy, targets, scratch, threads);
+            let Some(geometry) = &conv else {
+                dense_backward(isa, &layer, &weights, input, dy, targets, scratch, threads);
+                return;
+            };
+            let shapes = shapes(geometry, &shape(&x));
+            let conv = DenseConv { pixel: &layer, geometry };
+            let x = input.x;
+            dense_conv_backward(isa, conv, &weights, x, dy, shapes, targets, scratch, threads);
         });
         let [dx, dseen, dcoefficients, dfunctions, dbase, dbias] = gradients;
         let shaped = |gradient: Option<Vec<f32>>, like: &Option<FlexTensor>| {
@@ -109,7 +132,7 @@ impl BasisGradientsBackend for Flex {
             coefficients: shaped(dcoefficients, &Some(coefficients)),
             functions: shaped(dfunctions, &functions),
             base: shaped(dbase, &base),
-            bias: Operand::from(dbias.map(|bias| tensor(bias, [layer.outputs]))),
+            bias: Operand::from(dbias.map(|bias| tensor(bias, [outputs]))),
         }
     }
 }
@@ -130,7 +153,13 @@ fn numbers(tensor: &Option<FlexTensor>) -> Option<&[f32]> {
     tensor.as_ref().map(|tensor| tensor.storage())
 }
 
-#[cfg(feature = "autodiff")]
+/// The sizes of a convolution's images, `[batch, channels, ...]`.
+fn shapes(geometry: &ConvGeometry, of_x: &[usize]) -> Shapes {
+    geometry.shapes_of(of_x[0], &of_x[2..]).expect(CHECKED)
+}
+
+const CHECKED: &str = "the operation has checked it";
+
 fn shape(tensor: &FlexTensor) -> Vec<usize> {
     tensor.layout().shape().to_vec()
 }

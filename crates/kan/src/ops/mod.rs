@@ -1,10 +1,12 @@
 //! The kernels as a differentiable operation on burn's tensors.
 
 mod basis;
+mod basis_conv;
 mod conv;
 mod conv_plain;
 mod expansion;
 mod layer;
+mod one_operation;
 mod plain;
 mod plain_memory;
 mod reason;
@@ -35,13 +37,11 @@ mod fusion;
 mod listed;
 
 pub(crate) use basis::{BasisParameters, basis_layer};
+pub(crate) use basis_conv::basis_conv;
 pub(crate) use conv::conv;
-pub(crate) use conv_plain::{Pixels, convolve};
-pub(crate) use expansion::expand;
 #[cfg(feature = "flex")]
 pub(crate) use fused::packed;
 pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
-pub(crate) use plain::activate;
 pub(crate) use plain_memory::memory as plain_memory;
 pub use reason::PlainReason;

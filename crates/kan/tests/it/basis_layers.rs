@@ -3,8 +3,8 @@
 use burn::module::Module;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_kan::{
-    Activation, Basis, BasisConv1dConfig, BasisConv2dConfig, BasisConv3dConfig, BasisKanConfig,
-    BasisLinear, BasisLinearConfig, Centers, LayerPath, PlainReason,
+    Activation, Basis, BasisConv1dConfig, BasisConv2d, BasisConv2dConfig, BasisConv3dConfig,
+    BasisKanConfig, BasisLinear, BasisLinearConfig, Centers, LayerPath, PlainReason,
 };
 use updraft_testing::{
     Numbers, assert_close, assert_close_to_largest, autodiff_devices, devices, gradient_check,
@@ -168,6 +168,54 @@ fn functions_are_trained_only_where_they_are_meant_to_be() {
                 .map(|gradient| gradient.path)
                 .collect();
             assert_eq!(names.contains(&"functions".to_owned()), train, "{names:?}");
+        }
+    }
+}
+
+/// Outputs and the gradients of `Σ y²`, by name.
+fn results(conv: &BasisConv2d, x: &Tensor<4>) -> Vec<(String, Vec<f64>)> {
+    let x = x.clone().require_grad();
+    let y = conv.forward(x.clone());
+    let gradients = y.clone().powi_scalar(2).sum().backward();
+    let dx = x.grad(&gradients).expect("takes part").numbers();
+    let of_parameters = parameter_gradients(conv, &gradients).into_iter();
+    let of_parameters =
+        of_parameters.map(|gradient| (gradient.path, gradient.values.expect("takes part")));
+    [("y".to_owned(), y.numbers()), ("x".to_owned(), dx)].into_iter().chain(of_parameters).collect()
+}
+
+#[test]
+fn the_kernels_of_convolutions_and_the_plain_path_have_the_same_outputs_and_gradients() {
+    for device in autodiff_devices() {
+        device.seed(9);
+        for basis in bases() {
+            let whole = BasisConv2dConfig::new([4, 6], [3, 2], basis)
+                .with_padding([1, 0])
+                .with_function_groups(2);
+            let bare = whole.clone().with_activation(None::<Activation>).with_bias(false);
+            let strided = bare.clone().with_stride([2, 1]).with_dilation([1, 2]);
+            for config in [
+                whole.clone().with_groups(2),
+                whole.with_train_functions(false),
+                bare.with_groups(2),
+                strided,
+            ] {
+                let conv = config.init(&device);
+                let plain = conv.clone().with_path(LayerPath::Plain);
+                assert_eq!(plain.plain_reason(), Some(PlainReason::Forced));
+                let expected = match LayerPath::of(&device) {
+                    LayerPath::Kernels(isa) => LayerPath::Kernels(isa),
+                    _ => LayerPath::Plain,
+                };
+                assert_eq!(conv.path(), expected, "{:?}", conv.plain_reason());
+                let x = random([2, 4, 7, 6], &device);
+                let (own, expected) = (results(&conv, &x), results(&plain, &x));
+                assert_eq!(own.len(), expected.len());
+                for ((name, own), (_, expected)) in own.iter().zip(&expected) {
+                    println!("{name} of {config}");
+                    assert_close_to_largest(own, expected, tolerance::F32_DEEP);
+                }
+            }
         }
     }
 }

@@ -1,8 +1,16 @@
 //! The times of layers, in both passes.
 
-use burn::tensor::{Device, Tensor};
-use updraft_kan::{Basis, BasisConv2dConfig, BasisLinearConfig, KanConv2dConfig, KanLinearConfig};
+use burn::tensor::{Device, Distribution, Tensor};
+use updraft_kan::{
+    Activation, Basis, BasisConv2dConfig, BasisLinearConfig, Centers, KanConv2dConfig,
+    KanLinearConfig,
+};
 use updraft_simd::{LayerPass, LayerSpan, LayerTimer};
+use updraft_testing::parameter_gradients;
+
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Uniform(-0.9, 0.9), device)
+}
 
 /// The spans of a forward and a backward pass.
 fn passes<const D: usize>(forward: impl FnOnce() -> Tensor<D>) -> [Vec<LayerSpan>; 2] {
@@ -57,10 +65,44 @@ fn functions_in_closed_form_have_the_times_of_the_passes_that_kernels_compute() 
         assert_eq!(span.layer.parameter, Some(linear.coefficients.id.val()));
         assert_eq!(span.operations, factor * operations, "{pass:?}");
     }
+}
 
-    let conv = BasisConv2dConfig::new([2, 3], [2, 2], basis).init(device);
-    let [forward, backward] = passes(|| conv.forward(Tensor::<4>::ones([1, 2, 4, 4], device)));
-    assert_eq!(forward.len(), 1, "{forward:?}");
-    assert_eq!(forward[0].layer.parameter, Some(conv.coefficients.id.val()));
-    assert_eq!(backward, [], "burn's operations compute its gradients");
+#[test]
+fn convolutions_of_closed_forms_have_the_same_bits_with_a_timer_and_the_times_of_both_passes() {
+    let _alone = updraft_testing::alone();
+    let device = &Device::flex().autodiff();
+    let basis = Basis::Gaussian(Centers { functions: 3, low: -1.0, high: 1.0 });
+    for (activation, bias, has_gradient) in
+        [(Some(Activation::Silu), true, true), (None, false, false)]
+    {
+        let conv = BasisConv2dConfig::new([2, 3], [2, 2], basis)
+            .with_activation(activation)
+            .with_bias(bias)
+            .init(device);
+        let images = random([2, 2, 4, 5], device);
+        let images = if has_gradient { images.require_grad() } else { images };
+        let factors = random([2, 3, 3, 4], device);
+        let run = || {
+            let maps = conv.forward(images.clone());
+            let gradients = (maps.clone() * factors.clone()).sum().backward();
+            let of_images = images.grad(&gradients).map(Tensor::into_data);
+            assert_eq!(of_images.is_some(), has_gradient);
+            (maps.into_data(), of_images, parameter_gradients(&conv, &gradients))
+        };
+        let expected = run();
+        assert!(expected.2.iter().all(|it| it.values.is_some()), "{:?}", expected.2);
+        let mut timer = LayerTimer::start();
+        assert_eq!(run(), expected);
+        let products = 2 * (2 * 3 * 4) * (2 * 3 * 4) * (3 + u64::from(activation.is_some()));
+        let gradients = 1 + u64::from(has_gradient);
+        let spans = timer.take();
+        let found: Vec<_> = spans.iter().map(|it| (it.pass, it.operations)).collect();
+        let expected =
+            [(LayerPass::Forward, products), (LayerPass::Backward, gradients * products)];
+        assert_eq!(found, expected);
+        for span in spans {
+            assert_eq!(span.layer.kind, "KAN convolution");
+            assert_eq!(span.layer.parameter, Some(conv.coefficients.id.val()));
+        }
+    }
 }

@@ -2,18 +2,18 @@
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::activation::ActivationConfig;
-use burn::nn::transformer::{
-    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
-};
+use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_transformer::timed_linear;
 
+use super::encoder::encode;
 use super::head::validate as validate_heads;
 use super::{Categories, Head, Heads, RowFeatures};
 use crate::error::TableNetConfigError;
+use crate::layer_norm::EPSILON;
 
 /// The configuration of an [`InteractionNet`].
 ///
@@ -149,6 +149,7 @@ impl InteractionConfig {
             TransformerEncoderConfig::new(embedding, hidden, attention_heads, self.attention_layers)
                 .with_dropout(dropout)
                 .with_activation(ActivationConfig::Relu)
+                .with_layer_norm_eps(EPSILON)
                 .init(device)
         });
         let vector = |std| {
@@ -211,7 +212,7 @@ impl InteractionNet {
         let [rows, count, size] = tokens.dims();
         let products = pair_products(&tokens);
         let attended = match &self.attention {
-            Some(attention) => attention.forward(TransformerEncoderInput::new(tokens)),
+            Some(attention) => encode(attention, tokens),
             None => tokens,
         };
         let flat = attended.reshape([rows, count * size]);

@@ -1,6 +1,7 @@
 //! Networks for the rows of a table, with one output for each target.
 
 mod embedding;
+mod encoder;
 mod head;
 mod interaction;
 mod periodic;

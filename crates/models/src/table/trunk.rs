@@ -11,6 +11,7 @@ use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
 use super::{Categories, Head, Heads, Periodic, RowFeatures};
 use crate::error::TableNetConfigError;
+use crate::layer_norm::{EPSILON, layer_norm};
 
 /// The size of a periodic embedding of one number.
 const NUMBER: usize = 8;
@@ -197,22 +198,23 @@ impl TableNetConfig {
         });
         let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);
         let layers = self.widths().windows(2).map(|pair| linear(pair[0], pair[1])).collect();
-        let (mut blocks, mut norm) = (vec![], None);
+        let norm = |width| LayerNormConfig::new(width).with_epsilon(EPSILON).init(device);
+        let (mut blocks, mut last_norm) = (vec![], None);
         if self.trunk == Trunk::Residual {
             let block = |&width: &usize| Block {
-                norm: LayerNormConfig::new(width).init(device),
+                norm: norm(width),
                 wide: linear(width, 2 * width),
                 narrow: linear(2 * width, width),
             };
             blocks.extend(self.hidden.iter().map(block));
-            norm = Some(LayerNormConfig::new(self.features_of_heads()).init(device));
+            last_norm = Some(norm(self.features_of_heads()));
         }
         TableNet {
             categories: Categories::new(class_counts, size, device),
             periodic,
             layers,
             blocks,
-            norm,
+            norm: last_norm,
             dropout: DropoutConfig::new(self.dropout).init(),
             heads: Heads::new(self.features_of_heads(), &self.heads, device),
         }
@@ -267,12 +269,13 @@ impl TableNet {
             Some(norm) => {
                 let first = timed_linear(&self.layers[0], features);
                 let blocks = |features: Tensor<2>, block: &Block| {
-                    let wide =
-                        relu(timed_linear(&block.wide, block.norm.forward(features.clone())));
+                    let normalized = layer_norm(&block.norm, EPSILON, features.clone());
+                    let wide = relu(timed_linear(&block.wide, normalized));
                     let narrow = timed_linear(&block.narrow, self.dropout.forward(wide));
                     features + self.dropout.forward(narrow)
                 };
-                self.heads.forward(&relu(norm.forward(self.blocks.iter().fold(first, blocks))))
+                let last = self.blocks.iter().fold(first, blocks);
+                self.heads.forward(&relu(layer_norm(norm, EPSILON, last)))
             }
         }
     }

@@ -3,11 +3,10 @@
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Tensor};
-use updraft_simd::time_layer;
+use updraft_simd::{time_layer, time_part};
 use updraft_transformer::{attention, bias_gelu, linear as multiply, self_attention};
 
-use super::layer_norm::layer_norm;
-use super::linear::{apply, linear, norm};
+use super::linear::{apply, linear, norm, normalize};
 
 /// The hidden features of a perceptron as a multiple of the embedding.
 const MLP_RATIO: usize = 4;
@@ -71,8 +70,8 @@ impl Block {
 
     /// From `[batch, tokens, embedding]` to the same shape.
     pub(super) fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let x = x.clone() + self.attention.forward(layer_norm(&self.attention_norm, x));
-        x.clone() + self.perceptron.forward(layer_norm(&self.perceptron_norm, x))
+        let x = x.clone() + self.attention.forward(normalize(&self.attention_norm, x));
+        x.clone() + self.perceptron.forward(normalize(&self.perceptron_norm, x))
     }
 
     /// Multiply-adds of a sample with so many tokens.
@@ -101,9 +100,9 @@ impl CrossBlock {
     /// From `[batch, tokens, embedding]` and others, `[batch, others, embedding]`, to the shape of
     /// the first.
     pub(super) fn forward(&self, x: Tensor<3>, others: Tensor<3>) -> Tensor<3> {
-        let queries = layer_norm(&self.attention_norm, x.clone());
+        let queries = normalize(&self.attention_norm, x.clone());
         let x = x + self.attention.forward(queries, others);
-        x.clone() + self.perceptron.forward(layer_norm(&self.perceptron_norm, x))
+        x.clone() + self.perceptron.forward(normalize(&self.perceptron_norm, x))
     }
 
     /// Multiply-adds of a sample with so many tokens and others.
@@ -116,7 +115,11 @@ impl CrossBlock {
 
 impl SelfAttention {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        apply(&self.output, self_attention(apply(&self.joined, x), self.heads))
+        let joined = apply(&self.joined, x);
+        let attended = time_part(self.output.weight.id.val(), "attention", || {
+            self_attention(joined, self.heads)
+        });
+        apply(&self.output, attended)
     }
 }
 
@@ -126,7 +129,11 @@ impl CrossAttention {
         let joined = apply(&self.joined, others);
         let [keys, values] =
             [0, 1].map(|part| joined.clone().narrow(2, part * embedding, embedding));
-        apply(&self.output, attention(apply(&self.query, x), keys, values, self.heads))
+        let queries = apply(&self.query, x);
+        let attended = time_part(self.output.weight.id.val(), "attention", || {
+            attention(queries, keys, values, self.heads)
+        });
+        apply(&self.output, attended)
     }
 }
 

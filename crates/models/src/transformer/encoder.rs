@@ -6,8 +6,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use super::block::Block;
 use super::config::EncoderConfig;
-use super::layer_norm::layer_norm;
-use super::linear::{apply, linear, norm};
+use super::linear::{apply, linear, norm, normalize};
 use super::mask::look_up;
 use super::positions::{positions, token};
 
@@ -74,7 +73,7 @@ impl PatchEncoder {
 
     /// Normalizes the tokens after the last block.
     pub(super) fn normalize(&self, tokens: Tensor<3>) -> Tensor<3> {
-        layer_norm(&self.norm, tokens)
+        normalize(&self.norm, tokens)
     }
 
     /// Encodes patches.

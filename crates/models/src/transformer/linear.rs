@@ -1,11 +1,14 @@
-//! Linear layers with the initialization of transformers.
+//! Linear layers and layer normalizations as transformers have them.
 
 use burn::module::Initializer;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor};
 use updraft_simd::time_layer;
 
-use super::layer_norm::EPSILON;
+use crate::layer_norm::layer_norm;
+
+/// Added to the variance, as in the published vision transformers.
+const EPSILON: f64 = 1e-6;
 
 /// A linear layer with Xavier-uniform weights and a bias of 0.
 ///
@@ -30,4 +33,9 @@ pub(super) fn apply(layer: &Linear, x: Tensor<3>) -> Tensor<3> {
 /// A layer normalization that starts as the identity of normalized features.
 pub(super) fn norm(features: usize, device: &Device) -> LayerNorm {
     LayerNormConfig::new(features).with_epsilon(EPSILON).init(device)
+}
+
+/// The features of each token by the normalization.
+pub(super) fn normalize(norm: &LayerNorm, x: Tensor<3>) -> Tensor<3> {
+    layer_norm(norm, EPSILON, x)
 }

@@ -7,7 +7,6 @@ mod decoder;
 mod dense;
 mod encoder;
 mod error;
-mod layer_norm;
 mod linear;
 mod mask;
 mod masked_autoencoder;

@@ -6,6 +6,7 @@ use super::error::QuantizeError;
 use super::fuse::{Step, Steps};
 use super::plan::Reason;
 use super::rounding::Rounding;
+use crate::Graph;
 use crate::observe::Calibration;
 use crate::weights::WeightFormat;
 
@@ -148,6 +149,15 @@ impl Quantization {
     pub(super) fn calibrated(&self, samples: u64) -> Calibrated {
         let set_hash = self.set_hash.clone();
         Calibrated { calibration: self.calibration, samples, set_hash }
+    }
+
+    /// Checks that the layers that are named exist, and have weights if they are given a format.
+    ///
+    /// # Errors
+    /// [`QuantizeError::NoSuchLayer`], [`QuantizeError::KeptAndQuantized`] or
+    /// [`QuantizeError::NoWeights`].
+    pub fn check(&self, graph: &Graph) -> Result<(), QuantizeError> {
+        self.kept(&Steps::new(graph, self.joins_sums())).map(drop)
     }
 
     /// The reason for each step that is kept in f32.

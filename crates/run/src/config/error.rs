@@ -45,9 +45,9 @@ pub enum ConfigError {
         message: String,
     },
     /// A key that does not exist.
-    #[error("{place}: unknown key `{key}`; {advice}")]
+    #[error("{}unknown key `{key}`; {advice}", with_colon(.place))]
     UnknownKey {
-        /// File and line, or the option of the command line.
+        /// File and line, or the option of the command line, or nothing.
         place: String,
         /// The whole key.
         key: String,
@@ -129,6 +129,10 @@ pub enum ConfigError {
     },
 }
 
+fn with_colon(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("{place}: ") }
+}
+
 impl ConfigError {
     /// The same error for a setting that another option than `--set` gave: it names that option.
     #[must_use]
@@ -147,13 +151,20 @@ impl ConfigError {
         self
     }
 
-    /// The same error, prefixed with the option that gave the key if it is about that key.
+    /// The same error, prefixed with the option that gave the key if it is about that key; a task
+    /// without the key has no such option.
     #[must_use]
     pub fn caused_by(mut self, option: &str, of_key: &str) -> Self {
         if let Self::Value { place, key, .. } | Self::Unread { place, key, .. } = &mut self
             && key == of_key
         {
             *place = format!("{option}: ");
+        }
+        if let Self::UnknownKey { place, key, advice } = &mut self
+            && key == of_key
+        {
+            *place = option.to_owned();
+            "the task has no such key; leave the option out".clone_into(advice);
         }
         self
     }

@@ -1,8 +1,5 @@
 //! The expected value, as the end of a sentence, from serde's error message.
 
-use serde::de::DeserializeOwned;
-use toml::{Table, Value};
-
 /// Whether the text after "it must be" is only a range, such as "at least 1".
 pub(super) fn is_range(expected: &str) -> bool {
     expected.starts_with(|first: char| first.is_ascii_digit())
@@ -34,34 +31,6 @@ pub(super) fn expected_by_serde(message: &str) -> String {
         other => other,
     }
     .to_owned()
-}
-
-/// Finds the value of the wrong type in a table, with its key: the one without which serde reports
-/// another error.
-pub(super) fn culprit<'a, T: DeserializeOwned>(
-    value: &'a Value,
-    message: &str,
-) -> Option<(&'a str, &'a Value)> {
-    let table = value.as_table().filter(|_| !message.starts_with("missing field "))?;
-    let mut others = table.iter().filter(|(key, _)| *key != "kind");
-    let is_culprit = |(key, _): &(&String, &Value)| {
-        let mut rest = table.clone();
-        rest.remove(*key);
-        let error = Value::Table(rest).try_into::<T>().err();
-        error.is_none_or(|error| error.message() != message)
-    };
-    others.find(is_culprit).map(|(key, value)| (key.as_str(), value))
-}
-
-/// The expected value, with the kinds of a table.
-pub(super) fn with_kinds<T: DeserializeOwned>(expected: String) -> String {
-    let unknown = Table::from_iter([("kind".to_owned(), Value::String(String::new()))]);
-    match Value::Table(unknown).try_into::<T>() {
-        Err(error) if error.message().starts_with("unknown variant ") => {
-            format!("{expected}: {}", expected_by_serde(error.message()))
-        }
-        _ => expected,
-    }
 }
 
 /// The text in backquotes after the start of a message.

@@ -202,6 +202,11 @@ const MOST_LISTED: usize = 13;
 /// exchanged letter is above it, another word below.
 const ALIKE: f64 = 0.85;
 
+/// Whether a name is similar to one of `known`.
+pub(super) fn is_misspelled(name: &str, known: &[&str]) -> bool {
+    known.iter().any(|other| strsim::jaro_winkler(name, other) >= ALIKE)
+}
+
 /// The error for a key whose last part is not in `known`: suggests a similar one, or lists all of
 /// them if they are few.
 pub(super) fn unknown_key(place: String, key: &str, known: &mut Vec<&str>) -> ConfigError {

@@ -1,10 +1,12 @@
 //! Reading configuration files into plans, in which every value is set.
 
+mod batch;
 mod choice;
 mod distributed;
 mod edits;
 mod error;
 mod expected;
+mod fault;
 mod key;
 mod key_path;
 mod key_table;

@@ -249,6 +249,16 @@ impl Plan {
         self.task.open(self, opening)?.rehearse(self, device, batch)
     }
 
+    /// Checks that the data of a new run and the runs that its keys name exist, without reading
+    /// them; `dir` is the folder of the data, instead of the one in the plan.
+    ///
+    /// # Errors
+    /// As [`TaskPlan::find_data`] and [`TaskPlan::find_runs`].
+    pub fn find_inputs(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        self.task.find_data(dir)?;
+        self.task.find_runs()
+    }
+
     /// The loader of the task's trained models for prediction.
     ///
     /// # Errors

@@ -9,10 +9,11 @@ use updraft_data::DataError;
 use updraft_trainer::TrainError;
 
 use super::error::ConfigError;
-use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after, with_kinds};
+use super::expected::{A_KIND, is_range};
+use super::fault::Fault;
 use super::key::{AnyKey, Key};
 use super::key_path::find;
-use super::layers::{at_line, unknown_key};
+use super::layers::{at_line, is_misspelled, unknown_key};
 use super::settings::Settings;
 use super::train::key_of_setting;
 
@@ -126,37 +127,28 @@ impl Settings {
         find(&self.resolved.borrow(), key).map(|value| format!("`{key} = {value}`"))
     }
 
-    /// An error about a value of another type than its key's; `message` is what serde reported.
+    /// An error about a value of another type than its key's, as serde reported it.
     pub(super) fn refuse_type<T: DeserializeOwned + Serialize>(
         &self,
         key: &Key<T>,
         value: &Value,
-        message: &str,
+        error: &toml::de::Error,
     ) -> ConfigError {
         let name = key.name();
-        let kind = value.get("kind");
-        if let Some(unknown) = quoted_after(message, "unknown field ") {
-            let inner = format!("{name}.{unknown}");
-            if let Some(kind) = kind {
-                return self.unread(&inner, format!("`{name}.kind = {kind}`"));
-            }
-            let known = message.split("expected ").nth(1).unwrap_or_default();
-            let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-            let place = match self.set_of(&inner) {
-                Some(set) => format!("--set {set}"),
-                None => self.place(&inner).trim_end_matches(": ").to_owned(),
-            };
-            return unknown_key(place, &inner, &mut known);
+        let whole = |path: &[String]| {
+            path.iter().fold(name.to_owned(), |whole, inner| format!("{whole}.{inner}"))
+        };
+        let fault = Fault::find::<T>(value, error);
+        if let Some((table, unknown)) = fault.unknown() {
+            let known = fault.message.split("expected ").nth(1).unwrap_or_default();
+            let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+            return self.refuse_unknown_inner(&whole(table), unknown, fault.kind(table), known);
         }
-        if let (Some(kind), true) = (kind, message.starts_with("unknown variant ")) {
-            return self.refuse(&format!("{name}.kind"), kind, expected_by_serde(message));
+        if !fault.path.is_empty() {
+            return self.refuse(&whole(&fault.path), fault.value(), fault.expected::<T>());
         }
-        if let Some((inner, value)) = culprit::<T>(value, message) {
-            let key = format!("{name}.{inner}");
-            return self.refuse(&key, value, expected_by_serde(message));
-        }
-        let expected = match (key.expected(), expected_by_serde(message)) {
-            (_, table) if table.starts_with(A_KIND) => with_kinds::<T>(table),
+        let expected = match (key.expected(), fault.expected::<T>()) {
+            (_, table) if table.starts_with(A_KIND) => table,
             ("", of_type) => of_type,
             // A range alone does not state the type.
             (range, of_type) if is_range(range) && of_type.starts_with("a whole number") => {
@@ -169,6 +161,29 @@ impl Settings {
             (whole, _) => whole.to_owned(),
         };
         self.refuse(name, value, expected)
+    }
+
+    /// An error about a key that a table inside a value cannot have.
+    ///
+    /// Other kinds of the table may have it, unless its name is similar to a known one.
+    fn refuse_unknown_inner(
+        &self,
+        table: &str,
+        unknown: &str,
+        kind: Option<&Value>,
+        mut known: Vec<&str>,
+    ) -> ConfigError {
+        let inner = format!("{table}.{unknown}");
+        match kind.filter(|_| !known.contains(&"kind") && !is_misspelled(unknown, &known)) {
+            Some(kind) => self.unread(&inner, format!("`{table}.kind = {kind}`")),
+            None => {
+                let place = match self.set_of(&inner) {
+                    Some(set) => format!("--set {set}"),
+                    None => self.place(&inner).trim_end_matches(": ").to_owned(),
+                };
+                unknown_key(place, &inner, &mut known)
+            }
+        }
     }
 
     /// Returns an error for a key in a value's table that its kind does not have: serde ignores it.

@@ -201,7 +201,7 @@ impl Settings {
         let parsed = match value.clone().try_into::<T>() {
             Ok(parsed) if key.allows(&parsed) => parsed,
             Ok(_) => return Err(self.refuse(key.name(), value, key.expected())),
-            Err(error) => return Err(self.refuse_type(key, value, error.message())),
+            Err(error) => return Err(self.refuse_type(key, value, &error)),
         };
         self.refuse_inner(key.name(), value, &parsed)?;
         self.note(key.name(), Some(value), &parsed);

@@ -61,10 +61,11 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     (
         "budget_mib",
         "what is available",
-        "memory limit of the process in MiB, on a GPU of its memory",
+        "memory limit of the process in MiB, on a GPU of its memory, at least 1",
     ),
 ])
-.edit(Edit::Free);
+.edit(Edit::Free)
+.check("a `budget_mib` of at least 1", |auto| auto.budget_mib.is_none_or(|mib| mib >= 1));
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "number of batches per update, whose gradients are averaged")
         .default("1")
@@ -282,12 +283,7 @@ impl TrainPlan {
             keep_best_metric: settings.option(&KEEP_BEST_METRIC)?,
             distributed: DistributedPlan::read(settings)?,
         };
-        let searched = plan.auto_batch.map(|auto| ("train.auto_batch.least", auto.least));
-        for (key, batch) in [("train.batch", plan.batch)].into_iter().chain(searched) {
-            if batch < least {
-                return Err(settings.refuse(key, batch, format!("at least {least}{why}")));
-            }
-        }
+        plan.check_batch(settings, (least, why))?;
         let search = plan.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
         search.map_err(|error| refuse_search(settings, &error))?;
         plan.loss_scale.validate().map_err(|error| match error {

@@ -53,7 +53,8 @@ pub struct LayerTimes {
 /// The time of a layer, summed over the steps of a trace.
 ///
 /// An operation without parameters that no layer contains is a layer by the name of what it computes,
-/// such as `max pooling`, with the times of all its calls.
+/// such as `max pooling`, with the times of all its calls; attention between the linear layers of a
+/// module is one by the path of the module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LayerTime {
@@ -178,7 +179,14 @@ impl Tracer {
             let at_us = (end_us.saturating_sub(ago_us), span.took.as_micros() as u64);
             let named = self.names.as_ref().zip(span.layer.parameter);
             let named = named.and_then(|(names, parameter)| names.get(&parameter));
-            let name = named.map_or(span.layer.kind, String::as_str);
+            let name = match named {
+                // The module that contains the layer.
+                Some(layer) if span.layer.is_part => {
+                    layer.rsplit_once('.').map_or(span.layer.kind, |(module, _)| module)
+                }
+                Some(layer) => layer,
+                None => span.layer.kind,
+            };
             self.trace.add_layer(name, at_us, span)?;
             self.times.add(name, span);
         }

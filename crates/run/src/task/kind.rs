@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
 use updraft_data::Progress;
+use updraft_quant::Graph;
 use updraft_trainer::MetricSpec;
 
 use super::ability::Ability;
@@ -74,6 +75,12 @@ pub trait TaskKind: Sync {
         &[]
     }
 
+    /// Overrides, as `key=value`, so that the data of [`trial`](Self::trial) can stay on the device,
+    /// for a task that supports `train.resident`.
+    fn resident_data(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Reads the task's keys.
     ///
     /// A given key that is not read here is an error, so an implementation should read only the
@@ -107,13 +114,22 @@ pub trait TaskPlan {
     /// loss first.
     fn metrics(&self) -> Vec<MetricSpec>;
 
-    /// Checks that the files of the data exist, without reading them; `dir` is the folder of the
-    /// data, instead of the one in the plan.
+    /// Checks that the files of the data exist and match the keys, without reading samples; `dir`
+    /// is the folder of the data, instead of the one in the plan.
     ///
     /// # Errors
     /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder if the
-    /// data has none.
+    /// data has none, [`RunError::Config`] for a key that asks for what the data does not have.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
+
+    /// Checks that the runs exist that keys name, such as a teacher, without loading their models;
+    /// only a new run needs them. By default there are none.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] with the key for a path that is no run, or a run of another task.
+    fn find_runs(&self) -> Result<(), RunError> {
+        Ok(())
+    }
 
     /// Opens the data and chooses the model for it.
     ///
@@ -232,6 +248,13 @@ pub trait Quantizer {
     /// # Errors
     /// [`RunError::Model`] with the reason if they cannot.
     fn check_outliers(&self) -> Result<(), RunError>;
+
+    /// The layers of the plan's model, with parameters of any value: `quantize` and `pipeline` look
+    /// up the layers that they are given in it before any work.
+    ///
+    /// # Errors
+    /// [`RunError::Model`] with the operation that graphs do not support.
+    fn graph(&self) -> Result<Graph, RunError>;
 
     /// The shapes of an int8 network of a run: of one input, as
     /// [`Quantizable::input_shape`](super::Quantizable::input_shape), and of one output.

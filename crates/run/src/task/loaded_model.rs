@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use updraft_data::{Axis, Blend, WindowProgress};
+use updraft_data::{Axis, Blend, DataError, SlidingWindow, WindowProgress};
 use updraft_trainer::{Metric, Unit};
 
 use crate::error::RunError;
@@ -152,6 +152,32 @@ impl FilePrediction {
             keeps_channels: false,
             components: None,
             truth: None,
+        }
+    }
+
+    /// The sliding window: sides of `patch` by default, each a multiple of `stride`.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] naming the option that is out of range.
+    pub(in crate::task) fn sliding(
+        &self,
+        patch: &[usize],
+        stride: usize,
+    ) -> Result<SlidingWindow, RunError> {
+        let window = self.window.as_deref().unwrap_or(patch);
+        let sliding = SlidingWindow::new(window)
+            .with_overlap(&self.overlap)
+            .with_batch(self.batch)
+            .with_blend(self.blend.clone())
+            .with_mirror(&self.mirror)
+            .with_multiple_of(&[stride]);
+        match sliding.validate(patch.len()) {
+            Ok(()) => Ok(sliding),
+            Err(DataError::Setting { name, value, expected }) => {
+                let reason = format!("`--{name}` is {value}; it must be {expected}");
+                Err(RunError::Unusable { reason })
+            }
+            Err(other) => Err(other.into()),
         }
     }
 }

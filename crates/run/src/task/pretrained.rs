@@ -6,7 +6,7 @@ use updraft_models::{EncoderConfig, TransformerConfigError};
 
 use super::TASKS;
 use super::loaded_model::FilePrediction;
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, Plan, Settings};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 
@@ -20,25 +20,44 @@ pub(super) const NO_INT8: &str = "int8 has no attention, no layer normalization 
 /// checkpoint.
 ///
 /// # Errors
-/// [`RunError::NoRun`] for a path that is neither, [`RunError::Unusable`] for a run of another task.
+/// [`RunError::Unusable`] for a path that is neither, and for a run of another task.
 pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
+    const KEY: &str = "model.encoder";
+
     if path.join("manifest.json").is_file() {
         return Ok(path.to_owned());
     }
-    let folder = RunFolder::open(path)?;
-    let plan = folder.plan(TASKS)?;
+    let (folder, plan) = named_run(KEY, path)?;
     if !plan.kind().trains_encoders() {
         let tasks = TASKS.iter().filter(|kind| kind.trains_encoders());
         let tasks: Vec<String> = tasks.map(|kind| format!("`{}`", kind.name())).collect();
         let reason = format!(
-            "`model.encoder` is `{}`, a run of `{}`; it must be one of {}",
+            "`{KEY}` is `{}`, a run of `{}`; it must be one of {}",
             path.display(),
             plan.kind().name(),
             tasks.join(", ")
         );
         return Err(RunError::Unusable { reason });
     }
-    folder.served_checkpoint(&plan)
+    folder.served_checkpoint(&plan).map_err(|error| refuse_run(KEY, path, &error))
+}
+
+/// The run that a key names, with its plan.
+///
+/// # Errors
+/// [`RunError::Unusable`] with the key for a path that is no run.
+pub(super) fn named_run(key: &str, path: &Path) -> Result<(RunFolder, Plan), RunError> {
+    let opened = RunFolder::open(path).and_then(|folder| {
+        let plan = folder.plan(TASKS)?;
+        Ok((folder, plan))
+    });
+    opened.map_err(|error| refuse_run(key, path, &error))
+}
+
+/// The error of a run that a key names and that cannot be used.
+pub(super) fn refuse_run(key: &str, path: &Path, cause: &RunError) -> RunError {
+    let reason = format!("`{key}` is `{}`; it must be a trained run: {cause}", path.display());
+    RunError::Unusable { reason }
 }
 
 /// Returns an error for windows of other sides than the training's crops.

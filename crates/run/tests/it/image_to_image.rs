@@ -234,7 +234,7 @@ fn data_that_cannot_be_learned_from_is_refused() {
     let error = open(&["data.manifest=other.csv"], dir.path());
     assert!(error.contains("other.csv"), "{error}");
     let error = open(&["data.test_split=validation"], dir.path());
-    assert!(error.contains("no `validation`"), "{error}");
+    assert!(error.contains("`data.test_split` is \"validation\"; it must be in"), "{error}");
 
     // A run is scored on its own volumes only.
     let trained = train(&plan(&["train.epochs=1"]), dir.path(), None, &mut Watcher::default());

@@ -185,7 +185,11 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
             "`data.height` is 4; it must be 16 to 1024 pixels, for generated images",
         ),
         ("data.mean = [0.5]", "`data.mean` is [0.5]; it must be a list of three finite numbers"),
-        ("data.source = 3", "`data.source` is 3; it must be a text in quotes"),
+        (
+            "data.source = 3",
+            "`data.source` is 3; it must be one of `generated`, `archives`, `folders`, `manifest`, \
+             `cifar-10`, `cifar-100`",
+        ),
         ("augment.zoom = 3", "`augment.zoom` is 3; it must be a table"),
         (
             "augment.zoom = { min_factor = 0.9 }",

@@ -125,7 +125,7 @@ fn rows_of_files_with_categories_are_refused_when_they_are_opened() {
 fn more_data_than_the_budget_is_refused_before_training() {
     let _alone = updraft_testing::alone();
     let text = "[data]\nheight = 64\nwidth = 64\ntrain_images = 40\ntest_images = 20\n";
-    let plan = plan(text, &["train.resident.budget_mib=2"]);
+    let plan = plan(text, &["train.resident.budget_mib=2", "train.batch=20"]);
     let dir = tempfile::tempdir().expect("temporary folder");
     let (device, selection) = device();
     let training = updraft_run::Training {

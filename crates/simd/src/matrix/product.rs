@@ -171,8 +171,9 @@ impl Tile {
                 sums[1] = simd.multiply_add(sums[1], a, b1);
             }
         }
-        for (row, sums) in sums.into_iter().enumerate() {
-            for (half, sum) in sums.into_iter().enumerate() {
+        // By reference: an iterator that owns so many sums moves them through memory one by one.
+        for (row, sums) in sums.iter().enumerate() {
+            for (half, &sum) in sums.iter().enumerate() {
                 // SAFETY: `multiply` asserts that the result has these rows and whole panels.
                 unsafe { simd.store(self.at(row, half * S::LANES), sum) };
             }

@@ -12,6 +12,7 @@ use burn::backend::{Autodiff, Backend};
 use updraft_simd::{NodeLayer, Products};
 
 use super::burn_autodiff;
+use super::dropout;
 use super::extension::{TransformerBackend, TransformerGradients};
 
 /// What the gradient of an operation needs beside the operands: nothing, statistics, or the result.
@@ -148,6 +149,24 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
                 [B::self_attention_gradient(qkv, kept, dy, heads)]
             });
         (y, <FloatTensor<Self>>::new(log_sums))
+    }
+
+    fn attention_with_factors(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        factors: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let factors = factors.into_primitive();
+        let compute = |[q, k, v]: [FloatTensor<B>; 3]| {
+            let (y, weights) = B::attention_with_factors(q, k, v, factors.clone());
+            (y, [factors, weights])
+        };
+        let (y, [_, weights]) =
+            on_graph::<B, C, 3, 2>([q, k, v], 0, compute, |operands, kept, dy, _| {
+                dropout::backward::<B>(operands, kept, dy)
+            });
+        (y, <FloatTensor<Self>>::new(weights))
     }
 
     fn norm_of_rows(

@@ -23,6 +23,15 @@ pub(crate) trait TransformerBackend: Backend {
         heads: usize,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
+    /// Attention of heads apart, `[batch, heads, tokens, numbers]`, with a factor for each weight,
+    /// `[batch, heads, queries, keys]`, and the weights without the factors.
+    fn attention_with_factors(
+        q: FloatTensor<Self>,
+        k: FloatTensor<Self>,
+        v: FloatTensor<Self>,
+        factors: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
     /// A layer normalization, and the mean and factor of each row, `[rows, 2]`.
     fn norm_of_rows(
         x: FloatTensor<Self>,

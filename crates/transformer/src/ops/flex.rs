@@ -12,6 +12,7 @@ use updraft_simd::{
     take_memory,
 };
 
+use super::dropout;
 use super::extension::TransformerBackend;
 #[cfg(feature = "autodiff")]
 use super::extension::TransformerGradients;
@@ -56,6 +57,15 @@ impl TransformerBackend for Flex {
         let result = forward(shape_of_all(&qkv, heads), parts(&qkv));
         keep([qkv]);
         result
+    }
+
+    fn attention_with_factors(
+        q: FlexTensor,
+        k: FlexTensor,
+        v: FlexTensor,
+        factors: FlexTensor,
+    ) -> (FlexTensor, FlexTensor) {
+        dropout::forward::<Self>(q, k, v, factors)
     }
 
     fn norm_of_rows(

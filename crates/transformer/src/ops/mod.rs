@@ -5,6 +5,7 @@ mod autodiff;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod burn_autodiff;
 mod burn_layers;
+mod dropout;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
@@ -21,6 +22,7 @@ use burn::{
     tensor::{DType, Device, FloatDType},
 };
 pub use burn_layers::{timed_embedding, timed_linear};
+pub use dropout::attention_with_dropout;
 pub use tables::{DenseLayer, PeriodicEmbedding, perceptron, row_features};
 #[cfg(feature = "flex")]
 use updraft_simd::{Bf16Unit, Products};
@@ -46,13 +48,7 @@ use self::extension::TransformerBackend;
 /// Vaswani and others 2017, arXiv:1706.03762, sections 3.2.1 and 3.2.2, without the projections.
 #[must_use]
 pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
-    let ([batch, queries, embedding], of_k, of_v) = (q.dims(), k.dims(), v.dims());
-    check_heads(embedding, heads);
-    assert!(
-        of_k == of_v && [of_k[0], of_k[2]] == [batch, embedding],
-        "attention of queries [{batch}, {queries}, {embedding}] to keys {of_k:?} and values {of_v:?}"
-    );
-    assert!(of_k[1] > 0, "attention needs at least one key");
+    check_attention(&q, &k, &v, heads);
     time_operation("attention", || attend(q, k, v, heads))
 }
 
@@ -240,6 +236,16 @@ fn multiply<const D: usize>(x: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor
 /// The products of queries with keys and of weights with values.
 fn add_products_of_attention([batch, queries, keys, embedding]: [usize; 4]) {
     add_operations(4 * (batch * queries * keys * embedding) as u64);
+}
+
+fn check_attention(q: &Tensor<3>, k: &Tensor<3>, v: &Tensor<3>, heads: usize) {
+    let ([batch, queries, embedding], of_k, of_v) = (q.dims(), k.dims(), v.dims());
+    check_heads(embedding, heads);
+    assert!(
+        of_k == of_v && [of_k[0], of_k[2]] == [batch, embedding],
+        "attention of queries [{batch}, {queries}, {embedding}] to keys {of_k:?} and values {of_v:?}"
+    );
+    assert!(of_k[1] > 0, "attention needs at least one key");
 }
 
 fn check_heads(embedding: usize, heads: usize) {

@@ -267,7 +267,7 @@ impl Beyond {
 }
 
 /// The sums over all images and pixels, in f64.
-fn sum_pixels(dy: &[f32], pixels: usize, sums: &mut [f32]) {
+pub(crate) fn sum_pixels(dy: &[f32], pixels: usize, sums: &mut [f32]) {
     let mut wide = vec![0.0_f64; sums.len()];
     if pixels > 0 {
         for (index, plane) in dy.chunks_exact(pixels).enumerate() {

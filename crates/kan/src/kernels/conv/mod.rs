@@ -11,7 +11,11 @@ mod pass;
 mod tests;
 mod view;
 
+#[cfg(any(test, feature = "flex"))]
+pub(crate) use backward::sum_pixels;
 pub use error::ConvError;
+#[cfg(any(test, feature = "flex"))]
+pub(crate) use geometry::Shapes;
 pub use geometry::{BaseBranch, ConvAxis, ConvGeometry};
 pub(crate) use line::{LINE, Lines, Pixels};
 pub use pass::{conv_backward, conv_forward};

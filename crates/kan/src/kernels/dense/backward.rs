@@ -121,19 +121,29 @@ pub(crate) fn dense_backward(
     }
     if let Some(functions) = functions {
         let of_group = inputs / layer.groups;
-        for (at, number) in functions.iter_mut().enumerate() {
-            let (group, parameter) = (at / trained, at % trained);
-            let of_piece = |piece: usize| {
-                let first = piece * inputs + group * of_group;
-                (first..first + of_group).map(|input| of_functions[input * trained + parameter])
-            };
-            *number = (0..plan.pieces).flat_map(of_piece).sum::<f64>() as f32;
-        }
+        sum_functions(of_functions, [inputs, of_group, trained], functions);
+    }
+}
+
+/// Sums the gradients of the functions' parameters, `[pieces][inputs][parameters]`, for each group of
+/// so many inputs.
+pub(super) fn sum_functions(
+    sums: &[f64],
+    [inputs, of_group, trained]: [usize; 3],
+    functions: &mut [f32],
+) {
+    for (at, number) in functions.iter_mut().enumerate() {
+        let (group, parameter) = (at / trained, at % trained);
+        let of_piece = |piece: &[f64]| -> f64 {
+            let own = &piece[group * of_group * trained..][..of_group * trained];
+            own.iter().skip(parameter).step_by(trained).sum()
+        };
+        *number = sums.chunks_exact(inputs * trained).map(of_piece).sum::<f64>() as f32;
     }
 }
 
 /// Sums numbers of all pieces.
-fn add_pieces(pieces: &[&[f32]], from: usize, to: &mut [f32]) {
+pub(super) fn add_pieces(pieces: &[&[f32]], from: usize, to: &mut [f32]) {
     to.copy_from_slice(&pieces[0][from..][..to.len()]);
     for piece in &pieces[1..] {
         for (sum, number) in to.iter_mut().zip(&piece[from..]) {
@@ -151,7 +161,7 @@ pub(super) struct Results<'a> {
 
 impl<'a> Results<'a> {
     /// Splits those of so many edges off.
-    fn take(&mut self, edges: usize, count: usize) -> Self {
+    pub(super) fn take(&mut self, edges: usize, count: usize) -> Self {
         let off = |all: &mut Option<&'a mut [f32]>, count: usize| {
             all.as_mut().and_then(|all| all.split_off_mut(..count))
         };

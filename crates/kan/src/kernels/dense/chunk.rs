@@ -151,7 +151,7 @@ fn compute<S: Simd>(simd: S, job: &Job<'_>, task: Task<'_>, space: &mut DenseSpa
                 (None, Some(slopes)) if input.seen.is_none() => &mut slopes[place.clone()],
                 _ => own,
             };
-            let lines = Lanes { columns, weights, panel, slopes, lanes };
+            let lines = Lanes { columns, weights, panel, slopes, lanes, pitch: PITCH };
             let inputs = chunk.clone();
             if wants.functions {
                 gradients::<S, true>(simd, layer, parameters, inputs, rows, lines, sums);
@@ -162,7 +162,7 @@ fn compute<S: Simd>(simd: S, job: &Job<'_>, task: Task<'_>, space: &mut DenseSpa
                 let adds = input.seen.is_none();
                 let slopes = &mut slopes[place];
                 if has_base {
-                    let sizes = [chunk.len(), rows];
+                    let sizes = [chunk.len(), rows, PITCH];
                     let lines = [base_columns, &*of_base];
                     base_gradients(simd, activation, sizes, lines, slopes, adds);
                 } else if !adds {
@@ -170,12 +170,12 @@ fn compute<S: Simd>(simd: S, job: &Job<'_>, task: Task<'_>, space: &mut DenseSpa
                 }
             }
         } else {
-            values(simd, layer, parameters, chunk.clone(), columns, rows, panel);
+            values(simd, layer, parameters, chunk.clone(), columns, panel, [rows, PITCH]);
         }
         if wants.weights {
             if has_base {
                 let panel = &mut panel[of_functions * PITCH..];
-                base(simd, activation, base_columns, chunk.len(), rows, panel);
+                base(simd, activation, base_columns, panel, [chunk.len(), rows, PITCH]);
             }
             let target = if index == 0 { Target::Replaced } else { Target::Sum };
             let right = Right { panels: &dy[0][of_block..], pitch: [ROWS * width, width] };

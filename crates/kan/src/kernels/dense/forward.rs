@@ -113,7 +113,7 @@ fn compute<S: Simd>(
                 transpose(simd, Rows { numbers, pitch: inputs, count: rows, len: chunk.len() }, to);
             };
             of(seen.unwrap_or(x), columns);
-            values(simd, layer, parameters, chunk.clone(), columns, rows, panel);
+            values(simd, layer, parameters, chunk.clone(), columns, panel, [rows, PITCH]);
             if has_base {
                 let columns = if seen.is_some() {
                     of(x, others);
@@ -122,7 +122,7 @@ fn compute<S: Simd>(
                     &*columns
                 };
                 let panel = &mut panel[of_functions * PITCH..];
-                base(simd, activation, columns, chunk.len(), rows, panel);
+                base(simd, activation, columns, panel, [chunk.len(), rows, PITCH]);
             }
             let left = Left::new(&panel[..terms * PITCH], [1, PITCH]);
             let y = &mut y[first * outputs..];

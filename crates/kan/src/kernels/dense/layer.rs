@@ -15,7 +15,7 @@ pub(super) const PITCH: usize = ROWS + 16;
 
 /// Terms that are summed before a result is written: a panel of weights and a tile's lines of values
 /// fit the nearest cache.
-const TERMS: usize = 160;
+pub(super) const TERMS: usize = 160;
 
 /// Inputs of a chunk are a multiple of it where they are more: squares of vectors are transposed.
 const SQUARE: usize = 16;

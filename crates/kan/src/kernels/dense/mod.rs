@@ -3,6 +3,7 @@
 
 mod backward;
 mod chunk;
+mod conv;
 mod forward;
 mod function;
 mod layer;
@@ -14,6 +15,7 @@ mod tests;
 mod weights;
 
 pub(crate) use backward::dense_backward;
+pub(crate) use conv::{DenseConv, dense_conv_backward, dense_conv_forward};
 pub(crate) use forward::dense_forward;
 pub(crate) use layer::{DenseGradients, DenseInput, DenseLayer, DenseWeights};
 pub(crate) use scratch::DenseScratch;

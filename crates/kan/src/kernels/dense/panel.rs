@@ -48,7 +48,7 @@ pub(super) fn transpose<S: Simd>(simd: S, rows: Rows<'_>, columns: &mut [f32]) {
     }
 }
 
-/// Evaluates the functions of some inputs, `[inputs·functions][PITCH]`, over vectors of rows.
+/// Evaluates the functions of some inputs, `[inputs·functions][pitch]`, over vectors of rows.
 #[inline(always)]
 pub(super) fn values<S: Simd>(
     simd: S,
@@ -56,34 +56,33 @@ pub(super) fn values<S: Simd>(
     parameters: &Parameters<'_>,
     inputs: Range<usize>,
     columns: &[f32],
-    rows: usize,
     panel: &mut [f32],
+    [rows, pitch]: [usize; 2],
 ) {
     let count = layer.count();
     with_functions!(&layer.basis, functions => {
         for (index, input) in inputs.enumerate() {
             let own = parameters.of(input);
-            let column = &columns[index * PITCH..][..PITCH];
-            let lines = &mut panel[index * count * PITCH..][..count * PITCH];
+            let column = &columns[index * pitch..][..pitch];
+            let lines = &mut panel[index * count * pitch..][..count * pitch];
             for at in (0..rows).step_by(S::LANES) {
                 let x = simd.read(&column[at..]);
-                functions.values(simd, own, x, Lines::new(lines, count, PITCH, at));
+                functions.values(simd, own, x, Lines::new(lines, count, pitch, at));
             }
         }
     });
 }
 
-/// Evaluates the base branch's function of columns, `[inputs][PITCH]`.
+/// Evaluates the base branch's function of columns, `[inputs][pitch]`.
 #[inline(always)]
 pub(super) fn base<S: Simd>(
     simd: S,
     activation: Activation,
     columns: &[f32],
-    inputs: usize,
-    rows: usize,
     panel: &mut [f32],
+    [inputs, rows, pitch]: [usize; 3],
 ) {
-    let lines = columns.chunks_exact(PITCH).zip(panel.chunks_exact_mut(PITCH));
+    let lines = columns.chunks_exact(pitch).zip(panel.chunks_exact_mut(pitch));
     for (column, line) in lines.take(inputs) {
         for at in (0..rows).step_by(S::LANES) {
             let value = cpu::value(simd, activation, simd.read(&column[at..]));
@@ -94,16 +93,18 @@ pub(super) fn base<S: Simd>(
 
 /// The lines of a chunk for its gradients.
 pub(super) struct Lanes<'a> {
-    /// Of the input, `[inputs][PITCH]`.
+    /// Of the input, `[inputs][pitch]`.
     pub(super) columns: &'a [f32],
-    /// The gradient of each value, `[inputs·functions][PITCH]`.
+    /// The gradient of each value, `[inputs·functions][pitch]`.
     pub(super) weights: &'a mut [f32],
     /// The values, in the same order.
     pub(super) panel: &'a mut [f32],
-    /// The gradient of each input, `[inputs][PITCH]`, which is replaced.
+    /// The gradient of each input, `[inputs][pitch]`, which is replaced.
     pub(super) slopes: &'a mut [f32],
     /// A vector for each parameter.
     pub(super) lanes: &'a mut [f32],
+    /// Numbers from line to line.
+    pub(super) pitch: usize,
 }
 
 /// Evaluates the functions of some inputs, and the gradients of the inputs from those of the values.
@@ -120,21 +121,21 @@ pub(super) fn gradients<S: Simd, const TRAINED: bool>(
     sums: &mut [f64],
 ) {
     let (count, trained) = (layer.count(), parameters.trained());
-    let Lanes { columns, weights, panel, slopes, lanes } = of;
+    let Lanes { columns, weights, panel, slopes, lanes, pitch } = of;
     with_functions!(&layer.basis, functions => {
         for (index, input) in inputs.enumerate() {
             let own = parameters.of(input);
-            let line = index * PITCH..(index + 1) * PITCH;
+            let line = index * pitch..(index + 1) * pitch;
             let (column, slopes) = (&columns[line.clone()], &mut slopes[line]);
-            let lines = index * count * PITCH..(index + 1) * count * PITCH;
+            let lines = index * count * pitch..(index + 1) * count * pitch;
             let (weights, panel) = (&mut weights[lines.clone()], &mut panel[lines]);
             if TRAINED {
                 lanes.fill(0.0);
             }
             for at in (0..rows).step_by(S::LANES) {
                 let gradient = Gradient {
-                    weights: Lines::new(weights, count, PITCH, at),
-                    values: Lines::new(panel, count, PITCH, at),
+                    weights: Lines::new(weights, count, pitch, at),
+                    values: Lines::new(panel, count, pitch, at),
                     sums: Lines::new(lanes, if TRAINED { trained } else { 0 }, S::LANES, 0),
                 };
                 let x = simd.read(&column[at..]);
@@ -156,13 +157,13 @@ pub(super) fn gradients<S: Simd, const TRAINED: bool>(
 pub(super) fn base_gradients<S: Simd>(
     simd: S,
     activation: Activation,
-    [inputs, rows]: [usize; 2],
+    [inputs, rows, pitch]: [usize; 3],
     [columns, weights]: [&[f32]; 2],
     slopes: &mut [f32],
     adds: bool,
 ) {
     for index in 0..inputs {
-        for at in (index * PITCH..index * PITCH + rows).step_by(S::LANES) {
+        for at in (index * pitch..index * pitch + rows).step_by(S::LANES) {
             let slope = cpu::slope(simd, activation, simd.read(&columns[at..]));
             let weight = simd.read(&weights[at..]);
             let before = if adds { simd.read(&slopes[at..]) } else { simd.zero() };

@@ -8,7 +8,7 @@ use super::layer::{DenseGradients, DenseLayer, PITCH, ROWS};
 
 /// Number of tasks into which the batch of a layer with few inputs is divided, so that all threads
 /// have work.
-const TASKS: usize = 8;
+pub(super) const TASKS: usize = 8;
 
 /// The gradients that are wanted.
 #[derive(Debug, Clone, Copy)]

@@ -25,6 +25,8 @@ pub(super) struct DenseSpace {
     pub(super) weights: Aligned,
     /// The last panel of a result, or sums of weights' gradients.
     pub(super) result: Aligned,
+    /// Gradients of outputs by channel, and their panels.
+    pub(super) dy: [Aligned; 2],
     /// A vector for each parameter of the functions.
     pub(super) lanes: Aligned,
 }

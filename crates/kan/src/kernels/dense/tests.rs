@@ -10,7 +10,7 @@ use super::{
 use crate::basis::{Basis, Centers};
 use crate::kernels::activation::Activation;
 
-fn bases() -> Vec<Basis> {
+pub(super) fn bases() -> Vec<Basis> {
     let centers = Centers { functions: 5, low: -1.5, high: 2.0 };
     vec![
         Basis::Gaussian(centers),
@@ -188,7 +188,7 @@ impl Case {
 }
 
 /// Its value and slope.
-fn silu(x: f64) -> [f64; 2] {
+pub(super) fn silu(x: f64) -> [f64; 2] {
     let sigmoid = 1.0 / (1.0 + (-x).exp());
     [x * sigmoid, sigmoid * (1.0 + x * (1.0 - sigmoid))]
 }

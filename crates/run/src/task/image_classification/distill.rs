@@ -60,6 +60,11 @@ impl fmt::Debug for Distillation {
 }
 
 impl Distillation {
+    /// Checks that the teacher exists.
+    pub(super) fn find(&self) -> Result<(), RunError> {
+        OtherRun::find(&TEACHER, &self.run)
+    }
+
     /// Reads the keys, if there is a teacher.
     pub(super) fn read(settings: &Settings) -> Result<Option<Self>, ConfigError> {
         let Some(run) = settings.option(&TEACHER)? else {

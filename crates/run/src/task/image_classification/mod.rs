@@ -26,12 +26,13 @@ use std::path::Path;
 use burn::tensor::Device;
 use serde_json::Value;
 use updraft_models::WeightBits;
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
 use self::classify::Classify;
 use self::data::ImageData;
-use self::data_plan::DataPlan;
+use self::data_plan::{DataPlan, DataSource};
 use self::distill::{Distillation, Logits};
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
@@ -41,6 +42,7 @@ use self::sources::find_sources;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
+use super::pretrained::checkpoint_of;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -111,12 +113,19 @@ impl TaskKind for ImageClassification {
         &["model.dropout=0.0"]
     }
 
+    fn resident_data(&self) -> &'static [&'static str] {
+        &["augment.flip=false"]
+    }
+
     fn plan(
         &self,
         settings: &Settings,
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
+        if let DataSource::Generated { train_images, .. } = data.source {
+            train.check_samples(settings, train_images, "which is `data.train_images`")?;
+        }
         let model = ModelPlan::read(settings, &data, settings.option(&QUANTIZATION)?)?;
         let is_prunable = model.is_prunable();
         let plan = ImagePlan {
@@ -172,6 +181,12 @@ impl TaskPlan for ImagePlan {
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
         find_sources(&self.data, dir).map(drop)
+    }
+
+    fn find_runs(&self) -> Result<(), RunError> {
+        self.distillation.as_ref().map_or(Ok(()), Distillation::find)?;
+        self.pruning.as_ref().map_or(Ok(()), Pruning::find)?;
+        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
@@ -236,6 +251,11 @@ impl Predictor for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         self.model.check_outliers()
+    }
+
+    fn graph(&self) -> Result<Graph, RunError> {
+        let (height, width) = self.data.size();
+        self.model.network(2).graph([3, height, width])
     }
 
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {

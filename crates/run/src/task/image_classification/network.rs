@@ -4,6 +4,8 @@ use std::fmt;
 
 use burn::tensor::{Device, Tensor};
 
+use updraft_quant::Graph;
+
 use super::ImagePlan;
 use super::classifier::Classifier;
 use super::data::ImageData;
@@ -24,6 +26,9 @@ pub(super) trait Network {
 
     /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel>;
+
+    /// The layers of the network for images `[3, height, width]`.
+    fn graph(&self, image: [usize; 3]) -> Result<Graph, RunError>;
 
     /// The logits of the network of a run, in its precision.
     fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError>;
@@ -73,6 +78,11 @@ impl<N: Classifier> Network for Uninitialized<N> {
 
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel> {
         Box::new(OnExamples { task: own.classify(), init: self.init })
+    }
+
+    fn graph(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let network = (self.init)(&Device::flex());
+        Graph::try_capture(&network, image, N::classify).map_err(RunError::model)
     }
 
     fn logits(&self, plan: &Plan, folder: &RunFolder, device: &Device) -> Result<Logits, RunError> {

@@ -9,7 +9,8 @@ use super::{ImageClassification, data};
 use crate::config::{AnyKey as _, Key, Plan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{TASKS, TaskKind as _};
+use crate::task::TaskKind as _;
+use crate::task::pretrained::{named_run, refuse_run};
 
 /// An opened run, and the key that names it.
 pub(super) struct OtherRun {
@@ -21,9 +22,16 @@ pub(super) struct OtherRun {
 
 impl OtherRun {
     pub(super) fn open(key: &Key<PathBuf>, path: &Path) -> Result<Self, RunError> {
-        let folder = RunFolder::open(path)?;
-        let plan = folder.plan(TASKS)?;
+        let (folder, plan) = named_run(key.name(), path)?;
         Ok(Self { key: key.name(), path: path.to_owned(), folder, plan })
+    }
+
+    /// Checks, without data, that the run is of this task and has a trained network.
+    pub(super) fn find(key: &Key<PathBuf>, path: &Path) -> Result<(), RunError> {
+        let other = Self::open(key, path)?;
+        other.check_task()?;
+        let served = other.folder.served_checkpoint(&other.plan);
+        served.map(drop).map_err(|error| refuse_run(key.name(), path, &error))
     }
 
     /// The error of a run that is something else than the key needs.
@@ -37,13 +45,18 @@ impl OtherRun {
         self.plan.table().get(section).and_then(|section| section.get(key))
     }
 
+    fn check_task(&self) -> Result<(), RunError> {
+        let task = self.plan.kind().name();
+        if task == ImageClassification.name() {
+            return Ok(());
+        }
+        let expected = format!("one of `{}`", ImageClassification.name());
+        Err(self.refuse(&format!("a run of `{task}`"), &expected))
+    }
+
     /// Checks that the run's network knows these classes, and sees images as here.
     pub(super) fn check(&self, own: &DataPlan, classes: &[String]) -> Result<(), RunError> {
-        let task = self.plan.kind().name();
-        if task != ImageClassification.name() {
-            let expected = format!("one of `{}`", ImageClassification.name());
-            return Err(self.refuse(&format!("a run of `{task}`"), &expected));
-        }
+        self.check_task()?;
         let theirs = data::classes_of(&self.folder)?;
         if theirs != classes {
             let what = match theirs.iter().zip(classes).find(|(theirs, own)| theirs != own) {

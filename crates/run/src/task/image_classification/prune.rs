@@ -55,6 +55,11 @@ impl Pruning {
         Ok(Some(Self { run, ratio }))
     }
 
+    /// Checks that the run exists.
+    pub(super) fn find(&self) -> Result<(), RunError> {
+        OtherRun::find(&FROM, &self.run)
+    }
+
     fn opened(&self) -> Result<(OtherRun, f64), RunError> {
         let other = OtherRun::open(&FROM, &self.run)?;
         let ratio = other.value("model", "prune_ratio").and_then(Value::as_float).unwrap_or(0.0);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use updraft_data::{
-    Delimiter, Digest, Progress, ProgressUnit, SampleSource, VolumeManifest, VolumePair,
-    VolumePatches, VolumeSource, VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
+    Digest, Progress, ProgressUnit, SampleSource, VolumePair, VolumePatches, VolumeSource,
+    VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
 };
 
 use super::data_plan::{DataPlan, TargetKind};
+use super::manifest::{has_splits, open_manifest};
 use super::objective::Objective;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -141,12 +142,17 @@ impl ImagePairs {
     }
 }
 
+/// Checks that the volumes of a plan exist and that their manifest can be used, without reading
+/// them; `dir` is their folder, instead of the one in the plan.
+pub(in crate::task) fn find(plan: &DataPlan, dir: Option<&Path>) -> Result<(), RunError> {
+    plan.find(dir)?.map_or(Ok(()), |manifest| open_manifest(plan, &manifest).map(drop))
+}
+
 /// The training and the test volumes of a manifest.
 fn read(plan: &DataPlan, path: &Path, seed: u64) -> Result<[Vec<VolumePair>; 2], RunError> {
-    let manifest = VolumeManifest::open(path, Delimiter::of(path))?;
+    let manifest = open_manifest(plan, path)?;
     let config = plan.open_config();
-    let has_splits = manifest.rows().iter().any(|row| row.split.is_some());
-    let [train, test] = if has_splits {
+    let [train, test] = if has_splits(manifest.rows()) {
         let [train, test] = &plan.splits;
         [manifest.pairs(Some(train), &config)?, manifest.pairs(Some(test), &config)?]
     } else {
@@ -155,36 +161,15 @@ fn read(plan: &DataPlan, path: &Path, seed: u64) -> Result<[Vec<VolumePair>; 2],
         let chosen = |rows: &[usize]| rows.iter().map(|&row| pairs[row].clone()).collect();
         [chosen(&split.kept), chosen(&split.held_out)]
     };
-    Ok([of_kind(plan, train, path)?, of_kind(plan, test, path)?])
+    Ok([train, test].map(|pairs| pairs.into_iter().map(|pair| of_kind(plan, pair)).collect()))
 }
 
-/// The same volumes with the targets of the plan.
-fn of_kind(
-    plan: &DataPlan,
-    pairs: Vec<VolumePair>,
-    path: &Path,
-) -> Result<Vec<VolumePair>, RunError> {
-    let with_target = |pair: VolumePair| match (plan.target, &pair.target) {
-        (TargetKind::Labels, VolumeTarget::Labels(_))
-        | (TargetKind::Image, VolumeTarget::Image(_)) => Ok(pair),
-        (TargetKind::Input, _) => {
-            let target = plan.own_target(&pair.input);
-            Ok(VolumePair { target, ..pair })
-        }
-        (kind, _) => {
-            let (kind, column) = match kind {
-                TargetKind::Labels => ("labels", "labels"),
-                _ => ("image", "target"),
-            };
-            let reason = format!(
-                "`{}`: `data.target` is `{kind}`, and `{}` has nothing in a column `{column}`",
-                path.display(),
-                pair.input.name()
-            );
-            Err(RunError::Unusable { reason })
-        }
-    };
-    pairs.into_iter().map(with_target).collect()
+/// The same volume with the target of the plan.
+fn of_kind(plan: &DataPlan, pair: VolumePair) -> VolumePair {
+    match plan.target {
+        TargetKind::Labels | TargetKind::Image => pair,
+        TargetKind::Input => VolumePair { target: plan.own_target(&pair.input), ..pair },
+    }
 }
 
 /// Generated cells: fluorescence with class masks, transmitted light with fluorescence, or only

@@ -9,7 +9,7 @@ use updraft_data::{
     VolumeTarget,
 };
 
-use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings, TrainPlan};
 use crate::error::RunError;
 use crate::task::data_folder::DataFolder;
 
@@ -234,7 +234,7 @@ pub(in crate::task) struct DataPlan {
     pub(in crate::task) labels: LabelKind,
     /// The sides of a patch.
     pub(in crate::task) patch: Vec<usize>,
-    patches: usize,
+    pub(super) patches: usize,
     foreground: Option<Centering>,
     pub(in crate::task) scale: Scale,
     pub(in crate::task) scale_target: Scale,
@@ -244,22 +244,34 @@ pub(in crate::task) struct DataPlan {
     pub(in crate::task) sides: Vec<usize>,
     pub(in crate::task) train_fields: usize,
     pub(in crate::task) test_fields: usize,
+    /// Samples a step, unless they are searched for.
+    pub(super) batch: Option<usize>,
 }
 
 impl DataPlan {
-    pub(in crate::task) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+    pub(in crate::task) fn read(
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Self, ConfigError> {
         let target = settings.value(&TARGET)?;
         let is_own = target == TargetKind::Input;
         let noise = if is_own { settings.value(&NOISE)? } else { 0.0 };
-        Ok(Self { noise, ..Self::read_with(settings, target)? })
+        Ok(Self { noise, ..Self::read_with(settings, train, target)? })
     }
 
     /// Reads [`UNPAIRED_KEYS`]: samples without targets.
-    pub(in crate::task) fn read_unpaired(settings: &Settings) -> Result<Self, ConfigError> {
-        Ok(Self { is_unpaired: true, ..Self::read_with(settings, TargetKind::Input)? })
+    pub(in crate::task) fn read_unpaired(
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self { is_unpaired: true, ..Self::read_with(settings, train, TargetKind::Input)? })
     }
 
-    fn read_with(settings: &Settings, target: TargetKind) -> Result<Self, ConfigError> {
+    fn read_with(
+        settings: &Settings,
+        train: &TrainPlan,
+        target: TargetKind,
+    ) -> Result<Self, ConfigError> {
         let patch = settings.value(&PATCH)?;
         let labels = match target {
             TargetKind::Labels => settings.value(&LABELS)?,
@@ -295,6 +307,7 @@ impl DataPlan {
             sides: settings.value_or(&SIDES, || own_sides)?,
             train_fields: settings.value(&TRAIN_FIELDS)?,
             test_fields: settings.value(&TEST_FIELDS)?,
+            batch: train.auto_batch.is_none().then_some(train.batch),
             target,
             is_unpaired: false,
             classes,
@@ -320,6 +333,9 @@ impl DataPlan {
                 return Err(settings.refuse("data.foreground.above", above, "a finite number"));
             }
         }
+        if self.dir.is_some() {
+            return Ok(());
+        }
         // A patch with two sides is taken from a picture or from a slice of a stack.
         let sides = self.sides.iter().rev().zip(self.patch.iter().rev());
         let fits = sides.clone().all(|(side, patch)| patch <= side);
@@ -341,7 +357,10 @@ impl DataPlan {
 
     /// The manifest, if there is a data folder; `dir` takes precedence over the plan's.
     pub(in crate::task) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
-        let Some(dir) = dir.or(self.dir.as_deref()) else { return Ok(None) };
+        let Some(dir) = dir.or(self.dir.as_deref()) else {
+            self.check_generated()?;
+            return Ok(None);
+        };
         let folder = DataFolder { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
         Ok(folder.find(&[&self.manifest])?.pop())
     }

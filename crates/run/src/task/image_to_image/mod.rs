@@ -1,12 +1,14 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
 pub(in crate::task) mod augment;
+mod cells;
 pub(in crate::task) mod comparison;
 mod convert;
 pub(in crate::task) mod data;
 pub(in crate::task) mod data_plan;
 mod image_network;
 mod limits;
+mod manifest;
 mod model;
 mod network;
 pub(in crate::task) mod objective;
@@ -22,6 +24,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde_json::Value;
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
@@ -34,7 +37,7 @@ use self::predict::ImageConverter;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
-use super::pretrained::refuse_other_window;
+use super::pretrained::{checkpoint_of, refuse_other_window};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -63,8 +66,12 @@ impl TaskKind for ImageToImage {
     }
 
     fn limited_to(&self, ability: Ability) -> Option<&'static str> {
-        let is_int8 = matches!(ability, Ability::Quantize | Ability::Int8);
-        is_int8.then_some("2D U-Nets with batch norm")
+        match ability {
+            Ability::Quantize | Ability::Int8 => Some("2D U-Nets with batch norm"),
+            Ability::Segments => Some("all networks but autoencoders"),
+            Ability::BatchNorms => Some("networks with batch norm"),
+            _ => None,
+        }
     }
 
     fn trial(&self) -> &'static str {
@@ -74,8 +81,12 @@ impl TaskKind for ImageToImage {
          train = { epochs = 2, batch = 4, ema_decay = 0.9 }\n"
     }
 
-    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
-        let data = DataPlan::read(settings)?;
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let data = DataPlan::read(settings, train)?;
         let objective = Objective::read(settings, &data)?;
         let model = ModelPlan::read(settings, &data)?;
         let augment = AugmentPlan::read(settings, &data)?;
@@ -113,7 +124,11 @@ impl TaskPlan for ImagePlan {
     }
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
-        self.data.find(dir).map(drop)
+        data::find(&self.data, dir)
+    }
+
+    fn find_runs(&self) -> Result<(), RunError> {
+        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
@@ -153,6 +168,12 @@ impl TaskPlan for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         Err(RunError::model(quantizable::NO_OUTLIERS))
+    }
+
+    fn graph(&self) -> Result<Graph, RunError> {
+        let sides = &self.data.patch;
+        let network = self.model.network(&Shape::of_signature(&Value::Null), sides.len());
+        network.graph([1, sides[0], sides[1]])
     }
 
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
@@ -213,6 +234,7 @@ impl Predictor for ImagePlan {
         if self.model.has_fixed_window() {
             refuse_other_window(request, &self.data.patch)?;
         }
+        request.sliding(&self.data.patch, self.model.stride())?;
         let is_mask = matches!(self.objective, Objective::Masks { .. });
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \

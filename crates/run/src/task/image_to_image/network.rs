@@ -1,6 +1,7 @@
 //! A network of any kind and rank, before its parameters are initialized.
 
 use burn::tensor::Device;
+use updraft_quant::Graph;
 
 use super::ImagePlan;
 use super::data::{ImagePairs, Shape};
@@ -20,6 +21,9 @@ pub(super) trait Network {
 
     /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel>;
+
+    /// The layers of the network for windows `[channels, height, width]`.
+    fn graph(&self, window: [usize; 3]) -> Result<Graph, RunError>;
 
     /// Loads the parameters of a run.
     fn serve(
@@ -45,6 +49,10 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
 
     fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel> {
         Box::new(OnExamples { task: own.convert(shape).of_rank::<D>(), init: self.0 })
+    }
+
+    fn graph(&self, window: [usize; 3]) -> Result<Graph, RunError> {
+        (self.0)(&Device::flex()).capture(window)
     }
 
     fn serve(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use updraft_data::{
-    ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, SlidingWindow,
-    TiffWriteConfig, VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
+    ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig,
+    VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
 };
 use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
@@ -111,16 +111,6 @@ impl<C: Converts> ImageConverter<C> {
         Ok(Arc::new(ScaledVolume::try_new(source, self.own.data.scale.into())?))
     }
 
-    fn sliding(&self, request: &FilePrediction) -> SlidingWindow {
-        let window = request.window.clone().unwrap_or_else(|| self.own.data.patch.clone());
-        SlidingWindow::new(&window)
-            .with_overlap(&request.overlap)
-            .with_batch(request.batch)
-            .with_blend(request.blend.clone())
-            .with_mirror(&request.mirror)
-            .with_multiple_of(&[self.own.model.stride()])
-    }
-
     fn reduction(&self, request: &FilePrediction) -> Reduction {
         match self.own.objective {
             _ if request.keeps_channels => Reduction::Keep,
@@ -159,7 +149,7 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
             model: self.model.clone(),
         };
         let mut model = |windows: WindowBatch| self.network.convert(windows, &self.device);
-        let sliding = self.sliding(request);
+        let sliding = request.sliding(&self.own.data.patch, self.own.model.stride())?;
         let written =
             sliding.predict_to_tiff(&*input, &request.output, &config, &mut model, progress)?;
         let mut components = None;

@@ -30,6 +30,13 @@ pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
         }
         others.push((what, own));
     }
+    let files = request.components.as_ref();
+    let all =
+        [Some(&request.output), files.map(|files| &files.labels), files.map(|files| &files.table)];
+    if let Some(folder) = all.into_iter().flatten().find(|path| path.is_dir()) {
+        let reason = format!("`{}` is a folder; name a file to write", folder.display());
+        return Err(RunError::Unusable { reason });
+    }
     let images = [Some(&request.output), request.components.as_ref().map(|files| &files.labels)];
     if let Some(other) = images.into_iter().flatten().find(|path| is_other_file(path)) {
         let reason = format!(
@@ -105,6 +112,8 @@ mod tests {
         assert!(refused.contains("plan.toml` exists, is not a TIFF"), "{refused}");
         std::fs::write(path("old.tif"), "II*\0").expect("written");
         assert_eq!(request("old.tif", "l.tif", "l.csv", "t.tif"), Ok(()));
+        let refused = request("a", "l.tif", "l.csv", "t.tif").expect_err("a folder");
+        assert!(refused.ends_with("a` is a folder; name a file to write"), "{refused}");
         let mut large = FilePrediction::new(path("in.tif"), path("o.tif"));
         large.window = Some(vec![20_000, 20_000]);
         let refused = check(&large).expect_err("large").to_string();

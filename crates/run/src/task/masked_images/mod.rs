@@ -19,7 +19,7 @@ use self::predict::Reconstructor;
 use self::reconstruct::Reconstruct;
 use self::workload::Reconstruction;
 use super::image_to_image::augment::{self, AugmentPlan};
-use super::image_to_image::data::{ImagePairs, Shape};
+use super::image_to_image::data::{self, ImagePairs, Shape};
 use super::image_to_image::data_plan::{self, DataPlan};
 use super::image_to_image::objective::{ImageLoss, Objective};
 use super::image_to_image::prediction_files;
@@ -68,8 +68,12 @@ impl TaskKind for MaskedImages {
          train = { epochs = 2, batch = 4, ema_decay = 0.9 }\n"
     }
 
-    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
-        let data = DataPlan::read_unpaired(settings)?;
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let data = DataPlan::read_unpaired(settings, train)?;
         let model = ModelPlan::read(settings, &data)?;
         let augment = AugmentPlan::read(settings, &data)?;
         Ok(Box::new(MaskedPlan { data, model, augment }))
@@ -90,7 +94,7 @@ impl TaskPlan for MaskedPlan {
     }
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
-        self.data.find(dir).map(drop)
+        data::find(&self.data, dir)
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
@@ -151,6 +155,7 @@ impl Predictor for MaskedPlan {
                           --components";
             return Err(RunError::Unusable { reason: reason.to_owned() });
         }
-        refuse_other_window(request, &self.data.patch)
+        refuse_other_window(request, &self.data.patch)?;
+        request.sliding(&self.data.patch, 1).map(drop)
     }
 }

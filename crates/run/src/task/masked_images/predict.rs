@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use updraft_data::{
-    ModelError, PredictConfig, Reduction, ScaledVolume, SlidingWindow, TiffWriteConfig,
-    VolumeSource, WindowBatch, WindowProgress, open_volume,
+    ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig, VolumeSource, WindowBatch,
+    WindowProgress, open_volume,
 };
 use updraft_models::{MaskedAutoencoder, PatchMasks, images_of_patches, patches_of_images};
 use updraft_precision::Policy;
@@ -153,11 +153,7 @@ impl LoadedModel for Reconstructor {
             2 => self.reconstruct::<4>(windows),
             _ => self.reconstruct::<5>(windows),
         };
-        let sliding = SlidingWindow::new(&self.own.data.patch)
-            .with_overlap(&request.overlap)
-            .with_batch(request.batch)
-            .with_blend(request.blend.clone())
-            .with_mirror(&request.mirror);
+        let sliding = request.sliding(&self.own.data.patch, 1)?;
         let written =
             sliding.predict_to_tiff(&*input, &request.output, &config, &mut model, progress)?;
         let metrics = match &request.truth {

@@ -236,10 +236,6 @@ impl DataPlan {
         is_target: &dyn Fn(&String) -> bool,
     ) -> Result<(), ConfigError> {
         let lists: Vec<String> = self.lists.keys().cloned().collect();
-        let columns = match &self.source {
-            Source::Files(FilesPlan { columns: Some(columns), .. }) => Some(columns),
-            _ => None,
-        };
         let is_feature = |name: &String| match &self.features {
             Some(features) => features.contains(name),
             None => !self.leave_out.contains(name),
@@ -265,7 +261,17 @@ impl DataPlan {
                 }
             }
         }
-        let Some(columns) = columns else { return Ok(()) };
+        let (columns, of) = match &self.source {
+            Source::Files(FilesPlan { columns: None, .. }) => return Ok(()),
+            Source::Files(FilesPlan { columns: Some(columns), .. }) => {
+                (columns.clone(), "`data.columns`, which has".to_owned())
+            }
+            Source::Generated { rows, .. } => {
+                let columns = rows.columns();
+                let of = format!("the generated rows (`{}`), which have", columns.join("`, `"));
+                (columns, of)
+            }
+        };
         for (key, names) in [
             ("data.features", self.features.as_deref().unwrap_or_default()),
             ("data.leave_out", &self.leave_out),
@@ -276,13 +282,12 @@ impl DataPlan {
             ("data.lists", &lists),
         ] {
             if let Some(unknown) = names.iter().find(|name| !columns.contains(name)) {
-                let expected = format!("columns of `data.columns`, which has no `{unknown}`");
+                let expected = format!("columns of {of} no `{unknown}`");
                 return Err(settings.refuse_given(key, &expected));
             }
         }
         if let Some(unknown) = self.replace.keys().find(|name| !columns.contains(name)) {
-            let expected =
-                format!("a table of columns of `data.columns`, which has no `{unknown}`");
+            let expected = format!("a table of columns of {of} no `{unknown}`");
             return Err(settings.refuse_given("data.replace", &expected));
         }
         Ok(())

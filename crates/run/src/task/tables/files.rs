@@ -7,6 +7,7 @@ use updraft_data::{
     TableSchema, TargetBatch, formula_samples, interaction_csv,
 };
 
+use super::column_error::{check_names, of_table};
 use super::data_plan::DataPlan;
 use super::source_plan::{FilesPlan, Generated};
 use super::target_plan::{TargetKind, TargetsPlan};
@@ -36,7 +37,7 @@ impl<'a> Files<'a> {
             Some(group) => schema.category(group),
             None => schema,
         };
-        let (table, starts) = self.read(&schema)?;
+        let (table, starts) = self.read(&schema, targets)?;
         let training = starts.get(self.training).copied().unwrap_or(table.rows());
         self.starts = starts;
         Ok((table, training))
@@ -55,7 +56,7 @@ impl<'a> Files<'a> {
             inferred.look_at(path, self.plan.source.delimiter(), &base, is_looked_at)?;
         }
         let schema = feature_schema(self.plan, targets, &inferred)?;
-        let mut table = self.read(&schema)?.0;
+        let mut table = self.read(&schema, targets)?.0;
         if let Some(files) = self.plan.source.with_file_features() {
             let ends = self.starts.iter().skip(2).copied().chain([table.rows()]);
             let own = self.starts.iter().skip(1).zip(ends);
@@ -80,10 +81,15 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn read(&self, schema: &TableSchema) -> Result<(Table, Vec<usize>), RunError> {
+    fn read(
+        &self,
+        schema: &TableSchema,
+        targets: &TargetsPlan,
+    ) -> Result<(Table, Vec<usize>), RunError> {
         let (mut whole, mut starts): (Option<Table>, _) = (None, Vec::new());
         for path in &self.paths {
-            let table = Table::read(path, self.plan.source.delimiter(), schema.clone())?;
+            let table = Table::read(path, self.plan.source.delimiter(), schema.clone())
+                .map_err(|error| of_table(error, self.plan, targets))?;
             starts.push(whole.as_ref().map_or(0, Table::rows));
             whole = Some(match whole {
                 None => table,
@@ -131,17 +137,7 @@ pub(super) fn feature_schema(
         None => inferred.names().iter().filter(is_feature).cloned().collect(),
     };
     // A misspelled name would be ignored.
-    let named = [&plan.leave_out, &plan.numbers, &plan.categories, &plan.booleans, &plan.dates];
-    let named = named.into_iter().flatten().chain(plan.lists.keys()).chain(plan.replace.keys());
-    for name in named {
-        if !inferred.names().contains(name) {
-            let reason = format!(
-                "the files have no column `{name}`, which `data` names; they have `{}`",
-                inferred.names().join("`, `")
-            );
-            return Err(RunError::Unusable { reason });
-        }
-    }
+    check_names(plan, inferred.names())?;
     let mut schema = plan.schema();
     for name in names {
         let kind = if let Some(separator) = plan.lists.get(&name) {
@@ -211,6 +207,7 @@ pub(super) fn generated(
         |_| true,
     )?;
     let features = feature_schema(plan, targets, &inferred)?;
+    let read = |schema: &TableSchema| read(schema).map_err(|error| of_table(error, plan, targets));
     Ok([read(&with_targets(plan.schema(), targets))?, read(&features)?])
 }
 

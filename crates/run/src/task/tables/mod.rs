@@ -1,5 +1,6 @@
 //! Tables: any mixture of numbers, classes and labels from the other columns of a row.
 
+mod column_error;
 mod data;
 mod data_plan;
 mod dependence;
@@ -37,6 +38,7 @@ use self::data_plan::DataPlan;
 use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
+use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
@@ -91,12 +93,19 @@ impl TaskKind for Tables {
         &["model.dropout=0.0"]
     }
 
+    fn resident_data(&self) -> &'static [&'static str] {
+        &["data.unknown_share=0"]
+    }
+
     fn plan(
         &self,
         settings: &Settings,
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let (data, targets) = DataPlan::read(settings)?;
+        if let Source::Generated { train_rows, .. } = data.source {
+            train.check_samples(settings, train_rows, "which is `data.train_rows`")?;
+        }
         // Columns of files have categories or not: the opened data decides.
         if train.resident.is_some() && data.unknown_share > 0.0 && data.names_categories() {
             return Err(settings.refuse_given("train.resident", &data.expected_of_resident()));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use updraft_data::{Delimiter, Formula};
+use updraft_data::{Delimiter, Formula, interaction_csv};
 
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
@@ -149,6 +149,22 @@ pub(super) enum Generated {
     Formula { formula: FormulaPlan, noise: f32 },
 }
 
+impl Generated {
+    /// The names of its columns.
+    pub(super) fn columns(self) -> Vec<String> {
+        match self {
+            Self::Interactions => {
+                let header = interaction_csv(0, 0);
+                header.trim_end().split(',').map(str::to_owned).collect()
+            }
+            Self::Formula { formula, .. } => {
+                let inputs = 1..=Formula::from(formula).inputs();
+                inputs.map(|input| format!("x{input}")).chain(["y".to_owned()]).collect()
+            }
+        }
+    }
+}
+
 /// A formula of [`updraft_data::Formula`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -252,6 +268,11 @@ impl Source {
                 noise: settings.value(&NOISE)?,
             },
         };
+        let columns = rows.columns();
+        if let Some(unknown) = targets.targets.keys().find(|name| !columns.contains(name)) {
+            let expected = format!("one of the generated columns `{}`", columns.join("`, `"));
+            return Err(settings.refuse(&format!("targets.{unknown}"), "given", expected));
+        }
         let (train_rows, test_rows) = (settings.value(&TRAIN_ROWS)?, settings.value(&TEST_ROWS)?);
         Ok((Self::Generated { rows, train_rows, test_rows }, targets))
     }

@@ -299,7 +299,7 @@ fn in_order(classes: Vec<String>, column: &str) -> Result<Vec<String>, RunError>
 }
 
 /// The first entries of a list, and the number of others.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     const MOST: usize = 12;
     let shown = names[..names.len().min(MOST)].join("`, `");
     match names.len().saturating_sub(MOST) {

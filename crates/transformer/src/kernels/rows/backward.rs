@@ -106,7 +106,7 @@ impl RowFeatures<'_> {
             let numbers = &self.numbers[rows.start * self.numbers_of_row()..];
             let numbers = &numbers[..rows.len() * self.numbers_of_row()];
             piece_backward(vectors, periodic, &panels, [numbers, waves], scratch, sums);
-            for dnumbers in dnumbers {
+            if let Some(dnumbers) = dnumbers {
                 let of_numbers = periodic.frequencies.chunks_exact(count).cycle();
                 let slopes = scratch.slopes.numbers(numbers.len() * count).chunks_exact(count);
                 for (to, (slopes, frequencies)) in dnumbers.iter_mut().zip(slopes.zip(of_numbers)) {

@@ -55,7 +55,7 @@ fn record<B: Backend, C: CheckpointStrategy, S: Clone + Send + Debug + 'static>(
 ) -> FloatTensor<Autodiff<B, C>> {
     match nodes.len() {
         ..=8 => of_count::<B, C, S, 8>(nodes, y, state, gradients_of),
-        ..=32 => of_count::<B, C, S, 32>(nodes, y, state, gradients_of),
+        9..=32 => of_count::<B, C, S, 32>(nodes, y, state, gradients_of),
         _ => of_count::<B, C, S, MOST_PARENTS>(nodes, y, state, gradients_of),
     }
 }

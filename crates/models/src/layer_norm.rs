@@ -4,26 +4,30 @@ use burn::nn::LayerNorm;
 use burn::tensor::{DType, FloatDType, Tensor};
 use updraft_simd::time_layer;
 
-/// Added to the variance, as in the published vision transformers.
-pub(super) const EPSILON: f64 = 1e-6;
+/// Added to the variance unless a network has another value, as in burn.
+pub(crate) const EPSILON: f64 = 1e-5;
 
 /// `γ·(x − mean) / √(variance + ε) + β` over the last axis.
 ///
 /// Computes in at least f32, whatever the dtypes of `x` and the parameters are, and returns the
 /// dtype of `x`.
-pub(super) fn layer_norm(norm: &LayerNorm, x: Tensor<3>) -> Tensor<3> {
-    time_layer(norm.gamma.id.val(), "layer normalization", || normalize(norm, x))
+pub(crate) fn layer_norm<const D: usize>(
+    norm: &LayerNorm,
+    epsilon: f64,
+    x: Tensor<D>,
+) -> Tensor<D> {
+    time_layer(norm.gamma.id.val(), "layer normalization", || normalize(norm, epsilon, x))
 }
 
-fn normalize(norm: &LayerNorm, x: Tensor<3>) -> Tensor<3> {
-    let beta = norm.beta.as_ref().expect("a transformer's norms have a bias").val();
+fn normalize<const D: usize>(norm: &LayerNorm, epsilon: f64, x: Tensor<D>) -> Tensor<D> {
+    let beta = norm.beta.as_ref().expect("the norms of all networks have a bias").val();
     let dtype = x.dtype();
     let wide = match dtype {
         DType::F16 | DType::BF16 => FloatDType::F32,
         other => FloatDType::from(other),
     };
     let [gamma, beta] = [norm.gamma.val(), beta].map(|parameter| parameter.cast(wide));
-    updraft_transformer::layer_norm(x.cast(wide), gamma, beta, EPSILON).cast(dtype)
+    updraft_transformer::layer_norm(x.cast(wide), gamma, beta, epsilon).cast(dtype)
 }
 
 #[cfg(test)]
@@ -40,12 +44,12 @@ mod tests {
             if !device.supports_dtype(FloatDType::BF16) {
                 continue;
             }
-            let norm = LayerNormConfig::new(8).with_epsilon(EPSILON).init(&device);
+            let norm = LayerNormConfig::new(8).init(&device);
             let x = Tensor::<3>::from_data(TensorData::new(scattered(1, 48), [2, 3, 8]), &device);
             let narrow = x.cast(FloatDType::BF16);
-            let found = layer_norm(&norm, narrow.clone());
+            let found = layer_norm(&norm, EPSILON, narrow.clone());
             assert_eq!(found.dtype(), DType::BF16);
-            let wide = layer_norm(&norm, narrow.cast(FloatDType::F32));
+            let wide = layer_norm(&norm, EPSILON, narrow.cast(FloatDType::F32));
             assert_close(&found.cast(FloatDType::F32), &wide, tolerance::BF16);
         }
     }
