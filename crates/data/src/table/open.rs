@@ -101,6 +101,7 @@ mod tests {
         }
         // A file of one byte is no gzip file.
         fs::write(&path, "x").unwrap();
+        let schema = TableSchema::new().number("x");
         let error = Table::read(&path, Delimiter::Comma, schema).unwrap_err().to_string();
         assert!(error.contains("no records"), "{error}");
     }

@@ -68,9 +68,8 @@ impl RowFeatures<'_> {
                 );
             }
             _ => {
-                let numbers = gradients.numbers.into_iter();
                 let each = self.numbers_of_row();
-                for to in numbers {
+                if let Some(to) = gradients.numbers.filter(|_| each > 0) {
                     for (to, dy) in to.chunks_exact_mut(each).zip(dy.chunks_exact(of_row)) {
                         to.copy_from_slice(&dy[self.categories()..]);
                     }

@@ -147,8 +147,10 @@ fn parameters_without_a_gradient_are_left_out() {
     let _alone = updraft_testing::alone();
     let (x, layers) = (leaf(1, [4, 5]), vec![dense(2, 5, 3)]);
     let mut heads = vec![dense(3, 3, 2)];
-    heads[0].weight = heads[0].weight.clone().detach();
-    let y = perceptron(x.clone().detach(), layers.clone(), heads.clone(), 0.0).remove(0);
+    heads[0].weight = heads[0].weight.clone().detach().set_require_grad(false);
+    let y =
+        perceptron(x.clone().detach().set_require_grad(false), layers.clone(), heads.clone(), 0.0)
+            .remove(0);
     let gradients = y.sum().backward();
     assert!(x.grad(&gradients).is_none() && heads[0].weight.grad(&gradients).is_none());
     assert!(layers[0].weight.grad(&gradients).is_some());
