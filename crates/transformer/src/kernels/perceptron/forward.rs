@@ -90,7 +90,7 @@ fn all_layers<S: Simd>(
     }
 }
 
-/// The number or 0, whichever is more; NaN of NaN.
+/// The larger of the number and 0; NaN of NaN.
 #[inline(always)]
 fn rectified(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
