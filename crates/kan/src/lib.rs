@@ -6,10 +6,18 @@ mod grid;
 mod grid_record;
 #[cfg(feature = "burn")]
 mod import;
+#[cfg_attr(
+    not(all(feature = "flex", feature = "autodiff")),
+    allow(dead_code, unused_imports, reason = "only flex and its gradients use all of it")
+)]
 mod kernels;
 #[cfg(feature = "burn")]
 mod layer;
 #[cfg(feature = "burn")]
+#[cfg_attr(
+    not(all(feature = "flex", feature = "autodiff")),
+    allow(dead_code, unused_imports, reason = "only flex and its gradients use all of it")
+)]
 mod ops;
 mod regrid;
 

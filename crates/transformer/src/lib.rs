@@ -1,7 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg_attr(not(feature = "flex"), allow(dead_code, reason = "only flex uses the kernels"))]
+#[cfg_attr(
+    not(all(feature = "flex", feature = "autodiff")),
+    allow(dead_code, unused_imports, reason = "only flex and its gradients use the kernels")
+)]
 mod kernels;
+#[cfg_attr(
+    not(feature = "autodiff"),
+    allow(unused_imports, reason = "only gradients use all of it")
+)]
 mod ops;
 
 // Operations on burn's tensors.

@@ -16,7 +16,7 @@ use super::{add_products_of_attention, attention, check_attention};
 #[cfg(feature = "flex")]
 use super::{all_are_narrow, all_run_kernels, narrow, wide};
 
-/// [`attention`](crate::attention) with dropout of the weights of each query.
+/// [`attention`] with dropout of the weights of each query.
 ///
 /// While dropout is active, which is on an autodiff device alone, the weights of all pairs of tokens
 /// are in memory; otherwise this is `attention`.

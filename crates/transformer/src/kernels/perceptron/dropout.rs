@@ -31,6 +31,16 @@ impl Dropout {
         Self { key: [low, high], ..self }
     }
 
+    /// The factors of a layer's outputs, `[rows, columns]`.
+    pub(crate) fn mask(self, layer: usize, [rows, columns]: [usize; 2]) -> Vec<f32> {
+        let of_row = |row| {
+            let dropout = self.of_row(layer, row);
+            let factor = move |column| if dropout.drops(column) { 0.0 } else { dropout.scale };
+            (0..columns as u32).map(factor)
+        };
+        (0..rows).flat_map(of_row).collect()
+    }
+
     /// Whether the number of a column is dropped.
     #[inline(always)]
     pub(super) fn drops(self, column: u32) -> bool {

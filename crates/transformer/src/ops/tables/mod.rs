@@ -105,8 +105,8 @@ pub fn row_features(
 /// A perceptron: layers with `ReLU` and dropout, and a linear head for each result.
 ///
 /// On flex in f32, rows pass through all layers while they are in the cache, and the masks of dropout
-/// are a function of a key that is drawn from the device's random state; elsewhere burn's operations
-/// compute the same, with masks that the device draws.
+/// are a function of a key that is drawn from the device's random state; burn's operations compute the
+/// same with the same masks on flex, and with masks that the device draws elsewhere.
 ///
 /// # Shapes
 /// - `x`: `[rows, inputs]`

@@ -2,10 +2,18 @@
 
 use std::f64::consts::TAU;
 
+#[cfg(feature = "flex")]
+use burn::tensor::TensorData;
 use burn::tensor::activation::relu;
-use burn::tensor::{Distribution, Int, Tensor, module};
+use burn::tensor::{Device, Distribution, Int, Tensor, module};
 
+#[cfg(feature = "flex")]
+use super::key;
 use super::{DenseLayer, PeriodicEmbedding};
+#[cfg(feature = "flex")]
+use crate::kernels::Dropout;
+#[cfg(feature = "flex")]
+use crate::ops::runs_kernels;
 
 /// [`row_features`](crate::row_features) by burn's operations.
 #[must_use]
@@ -45,17 +53,55 @@ pub fn perceptron(
     heads: Vec<DenseLayer>,
     dropout: f64,
 ) -> Vec<Tensor<2>> {
-    let features = layers.into_iter().fold(x, |x, DenseLayer { weight, bias }| {
-        let y = relu(module::linear(x, weight, Some(bias)));
-        if dropout == 0.0 {
-            return y;
-        }
-        let kept = 1.0 - dropout;
-        let mask = y.random_like(Distribution::Bernoulli(kept));
-        y * mask * (1.0 / kept)
+    let masks = Masks::new(&x.device(), dropout);
+    let layers = layers.into_iter().enumerate();
+    let features = layers.fold(x, |x, (index, DenseLayer { weight, bias })| {
+        masks.drop(index, relu(module::linear(x, weight, Some(bias))))
     });
     let heads = heads.into_iter();
     heads
         .map(|DenseLayer { weight, bias }| module::linear(features.clone(), weight, Some(bias)))
         .collect()
+}
+
+/// The masks of dropout.
+enum Masks {
+    None,
+    /// Those of the kernels, so that both paths have the same result.
+    #[cfg(feature = "flex")]
+    OfKernels(Dropout),
+    /// Drawn by the device: the key of the others has to be read from it.
+    Drawn(f64),
+}
+
+impl Masks {
+    fn new(device: &Device, dropout: f64) -> Self {
+        if dropout == 0.0 {
+            return Self::None;
+        }
+        #[cfg(feature = "flex")]
+        if runs_kernels(device) {
+            return Self::OfKernels(Dropout::new(key(device), dropout));
+        }
+        let _ = device;
+        Self::Drawn(dropout)
+    }
+
+    fn drop(&self, layer: usize, y: Tensor<2>) -> Tensor<2> {
+        match *self {
+            Self::None => y,
+            #[cfg(feature = "flex")]
+            Self::OfKernels(dropout) => {
+                let mask = TensorData::new(dropout.mask(layer, y.dims()), y.dims());
+                let mask = Tensor::from_data(mask, (&y.device(), y.dtype()));
+                y * mask
+            }
+            Self::Drawn(dropout) => {
+                let _ = layer;
+                let kept = 1.0 - dropout;
+                let mask = y.random_like(Distribution::Bernoulli(kept));
+                y * mask * (1.0 / kept)
+            }
+        }
+    }
 }
