@@ -21,6 +21,8 @@ use crate::train::{Watcher, device, train, workload};
 
 /// Quantizes a run's model and writes what `quantize` writes; returns the model and its score.
 fn quantize(plan: &Plan, folder: &RunFolder) -> (QuantizedModel, f64) {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let network =
         workload(plan, Some(folder)).into_quantizable(plan, folder, &device().0).expect("a model");
     let graph = network.capture().expect("a graph");

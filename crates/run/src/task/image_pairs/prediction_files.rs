@@ -1,0 +1,122 @@
+//! Checks that a prediction does not overwrite its own input or another of its files.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::RunError;
+use crate::task::FilePrediction;
+
+/// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
+const MOST_VOXELS: usize = 1 << 26;
+
+/// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
+pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
+    let mut others: Vec<(&str, PathBuf)> = vec![("the input", resolved(&request.input))];
+    others.extend(request.truth.as_deref().map(|truth| ("the ground truth", resolved(truth))));
+    let mut written: Vec<(&str, &Path)> = vec![("the output", &request.output)];
+    if let Some(files) = &request.components {
+        written.push(("the components", &files.labels));
+        written.push(("the table of components", &files.table));
+    }
+    for (what, path) in written {
+        let own = resolved(path);
+        if let Some((other, _)) = others.iter().find(|(_, other)| *other == own) {
+            let reason = format!(
+                "{what} and {other} are one file, `{}`, which would be overwritten; name another",
+                path.display()
+            );
+            return Err(RunError::Unusable { reason });
+        }
+        others.push((what, own));
+    }
+    let files = request.components.as_ref();
+    let all =
+        [Some(&request.output), files.map(|files| &files.labels), files.map(|files| &files.table)];
+    if let Some(folder) = all.into_iter().flatten().find(|path| path.is_dir()) {
+        let reason = format!("`{}` is a folder; name a file to write", folder.display());
+        return Err(RunError::Unusable { reason });
+    }
+    let images = [Some(&request.output), request.components.as_ref().map(|files| &files.labels)];
+    if let Some(other) = images.into_iter().flatten().find(|path| is_other_file(path)) {
+        let reason = format!(
+            "`{}` exists, is not a TIFF, and would be replaced by one; name another file",
+            other.display()
+        );
+        return Err(RunError::Unusable { reason });
+    }
+    let window = request.window.as_deref().unwrap_or_default();
+    let voxels = window.iter().fold(1_usize, |all, side| all.saturating_mul(*side));
+    if voxels > MOST_VOXELS {
+        let reason = format!(
+            "the window is {window:?}, {voxels} voxels; it must have at most {MOST_VOXELS}"
+        );
+        return Err(RunError::Unusable { reason });
+    }
+    Ok(())
+}
+
+/// Whether the file exists and is not a TIFF, so that no prediction has written it.
+fn is_other_file(path: &Path) -> bool {
+    // Opening a pipe would block.
+    if !path.is_file() {
+        return false;
+    }
+    let mut start = [0; 2];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && !matches!(&start, b"II" | b"MM")
+}
+
+/// The absolute path without links, also of a file that does not exist yet.
+fn resolved(path: &Path) -> PathBuf {
+    let resolved = path.canonicalize().or_else(|_| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
+        Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
+    });
+    resolved.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::ComponentFiles;
+
+    #[test]
+    fn no_file_of_a_prediction_may_be_another() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("a")).expect("made");
+        std::fs::write(path("in.tif"), "").expect("written");
+        let request = |out: &str, labels: &str, table: &str, truth: &str| {
+            let mut request = FilePrediction::new(path("in.tif"), path(out));
+            let (labels, table) = (path(labels), path(table));
+            request.components = Some(ComponentFiles { labels, table });
+            request.truth = Some(path(truth));
+            check(&request).map_err(|error| error.to_string())
+        };
+        assert_eq!(request("out.tif", "labels.tif", "labels.csv", "truth.tif"), Ok(()));
+        for (out, labels, table, truth, said) in [
+            ("in.tif", "l.tif", "l.csv", "t.tif", "the output and the input are one file"),
+            ("a/../in.tif", "l.tif", "l.csv", "t.tif", "the output and the input"),
+            ("o.tif", "o.tif", "o.csv", "t.tif", "the components and the output"),
+            ("o.tif", "l.csv", "l.csv", "t.tif", "the table of components and the components"),
+            ("o.tif", "in.tif", "in.csv", "t.tif", "the components and the input"),
+            ("t.tif", "l.tif", "l.csv", "t.tif", "the output and the ground truth"),
+        ] {
+            let refused = request(out, labels, table, truth).expect_err(out);
+            assert!(refused.starts_with(said), "{refused}");
+        }
+        std::fs::write(path("plan.toml"), "task = 1").expect("written");
+        let refused = request("plan.toml", "l.tif", "l.csv", "t.tif").expect_err("another kind");
+        assert!(refused.contains("plan.toml` exists, is not a TIFF"), "{refused}");
+        std::fs::write(path("old.tif"), "II*\0").expect("written");
+        assert_eq!(request("old.tif", "l.tif", "l.csv", "t.tif"), Ok(()));
+        let refused = request("a", "l.tif", "l.csv", "t.tif").expect_err("a folder");
+        assert!(refused.ends_with("a` is a folder; name a file to write"), "{refused}");
+        let mut large = FilePrediction::new(path("in.tif"), path("o.tif"));
+        large.window = Some(vec![20_000, 20_000]);
+        let refused = check(&large).expect_err("large").to_string();
+        assert!(refused.contains("[20000, 20000], 400000000 voxels"), "{refused}");
+    }
+}
