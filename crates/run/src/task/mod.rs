@@ -6,6 +6,7 @@ mod ability;
 mod data_folder;
 mod held_out_fraction;
 mod image_classification;
+mod image_pairs;
 mod image_to_image;
 mod kind;
 mod loaded_model;

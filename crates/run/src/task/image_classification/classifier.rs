@@ -49,7 +49,7 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
         Ok(self)
     }
 
-    /// The same network with the encoder of a checkpoint of `masked-images`; the plan refuses
+    /// The same network with the encoder of a pretrained checkpoint; the plan refuses
     /// networks that have none.
     fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
         let _ = checkpoint;

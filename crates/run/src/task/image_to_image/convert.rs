@@ -10,12 +10,12 @@ use updraft_trainer::{
     StreamError, Task,
 };
 
-use super::data::Shape;
-use super::data_plan::LabelKind;
 use super::image_network::ImageNetwork;
-use super::objective::Objective;
 use super::score::{ConversionScore, metrics, of_images, of_masks, values};
 use super::target::ImageTarget;
+use crate::task::image_pairs::data::Shape;
+use crate::task::image_pairs::data_plan::LabelKind;
+use crate::task::image_pairs::objective::Objective;
 
 /// Converts images into masks or other images.
 #[derive(Debug, Clone)]

@@ -30,7 +30,7 @@ pub(super) trait ImageNetwork<const D: usize>:
     /// The output, then those of coarser levels, at the same sides.
     fn convert_deep(&self, images: Tensor<D>) -> Vec<Tensor<D>>;
 
-    /// The same network with the encoder of a checkpoint of `masked-images`; the plan refuses
+    /// The same network with the encoder of a pretrained checkpoint; the plan refuses
     /// networks that have none.
     fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
         let _ = checkpoint;

@@ -1,20 +1,12 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
-pub(in crate::task) mod augment;
-mod cells;
-pub(in crate::task) mod comparison;
 mod convert;
-pub(in crate::task) mod data;
-pub(in crate::task) mod data_plan;
 mod image_network;
 mod limits;
-mod manifest;
 mod model;
 mod network;
-pub(in crate::task) mod objective;
 mod pictures;
 mod predict;
-pub(in crate::task) mod prediction_files;
 mod quantizable;
 mod score;
 mod target;
@@ -27,14 +19,15 @@ use serde_json::Value;
 use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
-use self::augment::AugmentPlan;
 use self::convert::Convert;
-use self::data::{ImagePairs, Shape};
-use self::data_plan::DataPlan;
 use self::model::ModelPlan;
-use self::objective::Objective;
 use self::predict::ImageConverter;
 use super::ability::Ability;
+use super::image_pairs::augment::{self, AugmentPlan};
+use super::image_pairs::data::{self, ImagePairs, Shape};
+use super::image_pairs::data_plan::{self, DataPlan};
+use super::image_pairs::objective::{self, Objective};
+use super::image_pairs::prediction_files;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
 use super::pretrained::{checkpoint_of, refuse_other_window};

@@ -11,12 +11,12 @@ use updraft_models::{
     LatentAttention, Positions, UNetBlock, UNetConfig, UNetNormalization, Upsampling,
 };
 
-use super::data::Shape;
-use super::data_plan::{DataPlan, TargetKind};
 use super::limits::{refuse_dual, refuse_unet};
 use super::network::{Initializer, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::task::image_pairs::data::Shape;
+use crate::task::image_pairs::data_plan::{DataPlan, TargetKind};
 use crate::task::penalty::penalty_key;
 use crate::task::pretrained::refuse_encoder;
 

@@ -4,7 +4,6 @@ use burn::tensor::Device;
 use updraft_quant::Graph;
 
 use super::ImagePlan;
-use super::data::{ImagePairs, Shape};
 use super::image_network::ImageNetwork;
 use super::predict::{ImageConverter, InPrecision};
 use super::workload::Conversion;
@@ -13,6 +12,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::LoadedModel;
+use crate::task::image_pairs::data::{ImagePairs, Shape};
 
 /// Operations on a network.
 pub(super) trait Network {

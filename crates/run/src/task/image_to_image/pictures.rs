@@ -6,8 +6,8 @@ use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
 
 use super::image_network::ImageNetwork;
-use super::objective::Objective;
 use crate::error::RunError;
+use crate::task::image_pairs::objective::Objective;
 use crate::task::{Picture, Tile};
 
 /// Windows that are shown.

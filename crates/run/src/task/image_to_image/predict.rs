@@ -14,13 +14,13 @@ use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
 
 use super::ImagePlan;
-use super::comparison::compare;
-use super::data::Shape;
 use super::image_network::ImageNetwork;
-use super::objective::Objective;
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
 use crate::operation::{LayerNames, layer_names};
+use crate::task::image_pairs::comparison::compare;
+use crate::task::image_pairs::data::Shape;
+use crate::task::image_pairs::objective::Objective;
 use crate::task::{
     FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
 };

@@ -14,13 +14,13 @@ use updraft_quant::{
 use updraft_trainer::{MaskActivation, StreamError};
 
 use super::ImagePlan;
-use super::data::ImagePairs;
 use super::image_network::ImageNetwork;
-use super::objective::Objective;
 use super::target::ImageTarget;
 use crate::config::WorkersPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::image_pairs::data::ImagePairs;
+use crate::task::image_pairs::objective::Objective;
 use crate::task::quantizable::first_inputs;
 use crate::task::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 use updraft_trainer::{Direction, ImageScores, MaskScores, MetricSpec, Score, Unit};
 
-use super::objective::Objective;
+use crate::task::image_pairs::objective::Objective;
 
 /// Scores of masks or of images: the first number of a batch distinguishes them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_data::{TargetBatch, TensorBatch};
 use updraft_trainer::{StreamError, Tensors};
 
-use super::data_plan::LabelKind;
+use crate::task::image_pairs::data_plan::LabelKind;
 
 /// The targets of a batch.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@ use updraft_data::{
 
 use super::ImagePlan;
 use super::convert::ConvertRank;
-use super::data::{IMAGES, ImagePairs};
 use super::image_network::ImageNetwork;
 use super::pictures::pictures;
 use super::quantizable::QuantizableConverter;
@@ -16,6 +15,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
+use crate::task::image_pairs::data::{IMAGES, ImagePairs};
 use crate::task::pretrained::checkpoint_of;
 use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
 

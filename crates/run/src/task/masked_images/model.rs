@@ -6,9 +6,9 @@ use updraft_models::{
     TransformerConfigError,
 };
 
-use super::super::image_to_image::data_plan::DataPlan;
 use super::super::pretrained::refuse_encoder;
 use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::task::image_pairs::data_plan::DataPlan;
 
 const PATCH: Key<Vec<usize>> =
     Key::new("model.patch", "the sides of a patch that is one token, as many as `data.patch` has")

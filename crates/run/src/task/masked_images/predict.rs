@@ -12,13 +12,13 @@ use updraft_data::{
 use updraft_models::{MaskedAutoencoder, PatchMasks, images_of_patches, patches_of_images};
 use updraft_precision::Policy;
 
-use super::super::image_to_image::comparison::compare;
 use super::masks::Masks;
 use super::model::PatchTarget;
 use super::reconstruct::Reconstruct;
 use super::{MaskedPlan, OBJECTIVE};
 use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
+use crate::task::image_pairs::comparison::compare;
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
 /// Added to the variance of visible patches, so that windows without structure stay finite.

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use updraft_data::{LastBatch, Loader, NormalizeChannels, Order, SampleConfig, SampleSource};
 use updraft_models::MaskedAutoencoder;
 
-use super::super::image_to_image::data::{IMAGES, ImagePairs};
 use super::MaskedPlan;
 use super::masks::{MaskedBatch, MaskedStream, Masks};
 use super::pictures::pictures;
@@ -13,6 +12,7 @@ use super::reconstruct::Reconstruct;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::image_pairs::data::{IMAGES, ImagePairs};
 use crate::task::{About, Picture, StreamUse, Streams, Workload};
 
 /// A masked autoencoder with its images.
