@@ -14,6 +14,7 @@ use super::{ConfigArgs, device_of, open};
 use crate::batch_size::{Trial, try_batch};
 use crate::json::JsonArgs;
 use crate::progress::Display;
+use crate::terminal::say;
 
 /// Finds the largest batch whose training step fits into a memory budget.
 ///
@@ -89,10 +90,21 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
         "seconds": seconds,
         "largest_of_scan": scanned,
     }))?;
-    // With `train.auto_batch`, `train` would search again.
-    let (config, batch) = (args.config.words_without("train.auto_batch"), found.batch);
-    crate::program::next(&format!("train{config} --set train.batch={batch}"));
+    print_next(registry, &args.config, found.batch);
     Ok(())
+}
+
+/// Prints how to train with the batch: with `train.auto_batch`, `train` would search again.
+fn print_next(registry: Registry, config: &ConfigArgs, batch: usize) {
+    let config = config.without("train.auto_batch");
+    let planned = config.plan_in_silence(registry);
+    if planned.is_ok_and(|planned| planned.plan.train.auto_batch.is_some()) {
+        say(&format!(
+            "next     replace `train.auto_batch` by `train.batch = {batch}` in the config"
+        ));
+    } else {
+        crate::program::next(&format!("train{} --set train.batch={batch}", config.words()));
+    }
 }
 
 /// Reads a plan from standard input, tries the batch and prints its memory.

@@ -94,25 +94,22 @@ impl ConfigArgs {
         }
     }
 
-    /// The arguments that give the same configuration again, each after a space.
-    pub(crate) fn words(&self) -> String {
-        self.words_but(|_| false)
-    }
-
     /// The same without the settings of a key and of the keys in it.
-    pub(crate) fn words_without(&self, key: &str) -> String {
-        self.words_but(|set| {
+    pub(crate) fn without(&self, key: &str) -> Self {
+        let sets_the_key = |set: &&String| {
             let rest = set.trim_start().strip_prefix(key);
             rest.is_some_and(|rest| rest.starts_with(['.', '=', ' ']))
-        })
+        };
+        let sets = self.sets.iter().filter(|set| !sets_the_key(set)).cloned().collect();
+        Self { sets, ..self.clone() }
     }
 
-    fn words_but(&self, is_left_out: impl Fn(&str) -> bool) -> String {
+    /// The arguments that give the same configuration again, each after a space.
+    pub(crate) fn words(&self) -> String {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
         let mut words: Vec<String> = self.config.iter().map(path).collect();
         words.extend(self.data.iter().map(|dir| format!("--data {}", path(dir))));
-        let sets = self.sets.iter().filter(|set| !is_left_out(set));
-        words.extend(sets.map(|set| format!("--set {}", quoted(set))));
+        words.extend(self.sets.iter().map(|set| format!("--set {}", quoted(set))));
         words.extend(self.profile.iter().map(|name| format!("--profile {}", quoted(name))));
         words.iter().map(|word| format!(" {word}")).collect()
     }

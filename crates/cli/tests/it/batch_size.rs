@@ -50,6 +50,22 @@ fn a_run_trains_with_the_batch_it_found_and_keeps_it() {
     assert!(!again.stderr.contains("batch    "), "{}", again.stderr);
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn the_batch_found_is_named_where_the_run_would_search_again() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let auto = "[train.auto_batch]\nleast = 2\nmost = 2\n";
+    std::fs::write(dir.path().join("auto.toml"), auto).expect("written");
+    let small = ["--set", "data.train_images=16", "--set", "data.test_images=10"];
+    let said = succeed(dir.path(), &[&["batch-find", "auto.toml"][..], &small].concat());
+    let next = "next     replace `train.auto_batch` by `train.batch = 2` in the config\n";
+    assert!(said.stderr.ends_with(next), "{}", said.stderr);
+    let set = ["--set", "train.auto_batch={ least = 2, most = 2 }"];
+    let said = succeed(dir.path(), &[&["batch-find"][..], &small, &set].concat());
+    let next = "train --set data.train_images=16 --set data.test_images=10 --set train.batch=2\n";
+    assert!(said.stderr.ends_with(next), "{}", said.stderr);
+}
+
 /// What a run keeps beside its model is in the trial: a batch that fits without it may not with it.
 #[test]
 #[cfg(target_os = "linux")]
