@@ -52,6 +52,11 @@ pub trait BatchStream<B> {
 
     /// Samples in a full batch.
     fn batch(&self) -> usize;
+
+    /// Batches that threads of the stream read beyond the one that was taken last.
+    fn read_ahead(&self) -> usize {
+        0
+    }
 }
 
 /// The batches of one epoch, in order.
@@ -135,6 +140,10 @@ impl<C: Collate> BatchStream<C::Batch> for Loader<C> {
 
     fn batch(&self) -> usize {
         Self::batch(self)
+    }
+
+    fn read_ahead(&self) -> usize {
+        Self::read_ahead(self)
     }
 }
 
@@ -258,6 +267,10 @@ impl<S: BatchStream<A>, A, B> BatchStream<B> for Converted<S, A, B> {
 
     fn batch(&self) -> usize {
         self.stream.batch()
+    }
+
+    fn read_ahead(&self) -> usize {
+        self.stream.read_ahead()
     }
 }
 

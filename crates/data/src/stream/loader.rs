@@ -161,11 +161,20 @@ impl<C: Collate> Loader<C> {
         self.assembler.plan()
     }
 
-    fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {
+    /// Batches that workers assemble beyond the one that was taken last; 0 without workers.
+    #[must_use]
+    pub fn read_ahead(&self) -> usize {
+        if self.workers == 0 { 0 } else { self.window() }
+    }
+
+    fn window(&self) -> usize {
         let prefetch_bytes = self.assembler.config().prefetch_bytes;
-        let window = (prefetch_bytes / self.assembler.batch_bytes()).max(1);
+        (prefetch_bytes / self.assembler.batch_bytes()).max(1)
+    }
+
+    fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {
         let quarantine = self.quarantine.clone();
-        Epoch::start(&self.assembler, quarantine, (self.workers, window), (batch, state))
+        Epoch::start(&self.assembler, quarantine, (self.workers, self.window()), (batch, state))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The time of training steps and of forward passes on a workload's own batches.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -47,10 +47,14 @@ pub struct TimedStep {
     pub data_s: f64,
 }
 
+/// The longest wait for workers to read ahead.
+const READ_AHEAD: Duration = Duration::from_secs(1);
+
 /// Trains or evaluates a fresh model of the plan's seed, and times `steps` steps.
 ///
-/// The batches of these steps are read once before, so that a cache has what it has in later
-/// epochs of a run.
+/// The batches of these steps, and those that workers read ahead of them, are read once before, so
+/// that a cache has what it has in later epochs of a run. Workers have time to read ahead before the
+/// timed steps, during which they then load as many batches as the steps take.
 pub(super) fn time_work<W: Workload>(
     workload: &W,
     plan: &Plan,
@@ -147,7 +151,8 @@ impl Clock<'_> {
             step(batches)?;
             let first_s = started.elapsed().as_secs_f64();
             // The steps that follow find in a cache what later epochs of a run find there.
-            for _ in 0..self.steps {
+            let untimed = self.steps + stream.read_ahead().div_ceil(self.batches);
+            for _ in 0..untimed {
                 if self.take(&mut *epoch)?.is_none() {
                     break;
                 }
@@ -167,8 +172,12 @@ impl Clock<'_> {
                 // The first one of the second pass starts the threads that load data.
                 if is_warm {
                     steps.push(TimedStep { samples, seconds, data_s });
+                } else {
+                    let ahead = stream.read_ahead().min(stream.batches()) as f64;
+                    let filled = ahead * data_s / self.batches as f64;
+                    std::thread::sleep(READ_AHEAD.min(Duration::from_secs_f64(filled)));
+                    is_warm = true;
                 }
-                is_warm = true;
                 if steps.len() == self.steps {
                     return Ok(Timed { first_s, steps });
                 }
@@ -191,5 +200,60 @@ impl Clock<'_> {
             "the {split} data has no {batches} batches of {batch} samples; set `train.batch` lower"
         );
         RunError::Unusable { reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use updraft_trainer::Counted;
+
+    use super::*;
+    use crate::task::TASKS;
+
+    /// Numbers, of which threads read some ahead.
+    struct Ahead {
+        read_ahead: usize,
+        taken: RefCell<Vec<usize>>,
+    }
+
+    impl BatchStream<usize> for Ahead {
+        fn epoch(&self, _: u64) -> Box<dyn EpochStream<usize> + '_> {
+            let take = |batch| {
+                self.taken.borrow_mut().push(batch);
+                Ok(batch)
+            };
+            Box::new(Counted::new((0..self.batches()).map(take)))
+        }
+
+        fn batches(&self) -> usize {
+            10
+        }
+
+        fn samples(&self) -> usize {
+            10
+        }
+
+        fn batch(&self) -> usize {
+            1
+        }
+
+        fn read_ahead(&self) -> usize {
+            self.read_ahead
+        }
+    }
+
+    #[test]
+    fn what_timed_steps_read_and_workers_read_ahead_of_them_was_read_before() {
+        let plan = Plan::read(TASKS, "", Path::new("none"), &[]).expect("valid").plan;
+        for (read_ahead, first_pass) in [(0, 4), (3, 7), (30, 10)] {
+            let stream = Ahead { read_ahead, taken: RefCell::default() };
+            let clock = Clock { split: "test", plan: &plan, batches: 1, steps: 3 };
+            let timed = clock.run(&stream, &mut |batches| Ok(batches.len())).expect("timed");
+            assert_eq!(timed.steps.len(), 3);
+            let expected: Vec<usize> = (0..first_pass).chain(0..4).collect();
+            assert_eq!(*stream.taken.borrow(), expected, "{read_ahead} ahead");
+        }
     }
 }

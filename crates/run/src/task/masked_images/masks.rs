@@ -75,6 +75,10 @@ impl BatchStream<MaskedBatch> for MaskedStream {
     fn batch(&self) -> usize {
         self.images.batch()
     }
+
+    fn read_ahead(&self) -> usize {
+        self.images.read_ahead()
+    }
 }
 
 struct MaskedEpoch<'a> {
