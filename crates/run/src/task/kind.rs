@@ -172,6 +172,12 @@ pub trait TaskPlan {
         Err(plan.kind().refused(Ability::Predict, "its models do not classify images"))
     }
 
+    /// The key whose value needs a single rank; `None`, the default, if a run on several ranks
+    /// supports all of them.
+    fn single_rank_key(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Checks that [`Workload::streams`](super::Workload::streams) keeps the data on the device of
     /// [`StreamUse::Training`](super::StreamUse::Training) for a plan with `train.resident`.
     ///

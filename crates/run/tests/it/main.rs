@@ -19,6 +19,7 @@ mod resident;
 mod tables;
 mod tables_splits;
 mod train;
+mod tables_weights;
 mod trained;
 mod unknown_keys;
 mod unread;

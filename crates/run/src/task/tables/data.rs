@@ -269,6 +269,7 @@ fn refuse_beyond_f32(
     table: &Table,
     column: &str,
     place: &dyn Fn(usize) -> String,
+        balanced_every: targets.weighting.every(),
 ) -> Result<(), RunError> {
     for row in 0..table.rows() {
         if let Some(value) = table.number(column, row)?

@@ -25,6 +25,7 @@ mod target_plan;
 mod targets;
 mod tensors;
 mod workload;
+mod weighting;
 
 use std::path::Path;
 
@@ -112,6 +113,7 @@ impl TaskKind for Tables {
         }
         let model = ModelPlan::read(settings, data.encoding)?;
         let is_ambiguous = targets.targets.keys().any(|name| metric_name(name) == PENALTY);
+        targets.weighting.check_network(settings, model.has_shared_layers())?;
         if model.penalty().is_some() && is_ambiguous {
             let expected = "left out beside a target of the name `penalty`: both losses would be \
                             `loss-penalty`";
@@ -139,6 +141,7 @@ impl TablesPlan {
             numbers: features.numbers,
             penalty: self.model.penalty(),
         }
+            balanced_every: self.targets.weighting.every(),
     }
 
     /// Heads with the smallest number of classes, if the data is unknown.
@@ -165,6 +168,11 @@ impl TaskPlan for TablesPlan {
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
+    fn single_rank_key(&self) -> Option<&'static str> {
+        // Each rank would balance the gradients of its own part of a batch.
+        self.targets.weighting.every().map(|_| weighting::NAME)
+    }
+
         let features = RowFeatures { class_counts: vec![], numbers: 1 };
         let learn = self.learn(&features, &self.least_heads());
         metric_specs::<RowModel<updraft_models::TableNet>, _>(&learn)
