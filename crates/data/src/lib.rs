@@ -70,7 +70,7 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 
 // Tables and their encoding.
 pub use table::{
-    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows,
+    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
     Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, Vocabulary,
 };

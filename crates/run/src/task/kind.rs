@@ -122,8 +122,8 @@ pub trait TaskPlan {
     /// data has none, [`RunError::Config`] for a key that asks for what the data does not have.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
 
-    /// Checks that the runs exist that keys name, such as a teacher, without loading their models;
-    /// only a new run needs them. By default there are none.
+    /// Checks that the runs exist that keys name, such as a teacher, without loading their models,
+    /// and reads small files that keys name; only a new run needs them. By default there are none.
     ///
     /// # Errors
     /// [`RunError::Unusable`] with the key for a path that is no run, or a run of another task.

@@ -138,6 +138,9 @@ pub(super) fn feature_schema(
     };
     // A misspelled name would be ignored.
     check_names(plan, inferred.names())?;
+    if let Some(columns) = &plan.columns {
+        return Ok(columns.add_to(plan.schema()));
+    }
     let mut schema = plan.schema();
     for name in names {
         let kind = if let Some(separator) = plan.lists.get(&name) {
