@@ -44,7 +44,7 @@ pub use source::{
     GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
     InMemoryImages, InMemorySamples, InMemoryTensors, PassedOver, Relabeled, Resized, SampleFiles,
     SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples, interaction_csv,
-    read_cifar,
+    label_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 

@@ -165,8 +165,10 @@ impl DataPlan {
         let is_feature =
             |name| self.features.as_ref().is_none_or(|features| features.contains(name));
         self.categories.iter().any(is_feature)
-            || matches!(&self.source, Source::Generated { rows: Generated::Interactions, .. })
-                && self.features.is_none()
+            || matches!(
+                &self.source,
+                Source::Generated { rows: Generated::Interactions | Generated::Labels { .. }, .. }
+            ) && self.features.is_none()
     }
 
     /// The end of the error that refuses `train.resident`.

@@ -12,7 +12,7 @@ const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     "targets",
     "the columns to predict: the name of each is a key, with a table such as `{ kind = \"classes\" }`",
 )
-.depends("`effect` and `symptoms` of generated rows, `y` of a formula")
+.depends("`effect` and `symptoms` of generated rows, `labels` of labels, `y` of a formula")
 .with(&[
     ("COLUMN.kind", "–", "`number`, `classes`, `ordered` (classes in an order) or `labels` (any number of them)"),
     (
