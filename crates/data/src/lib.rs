@@ -44,7 +44,7 @@ pub use source::{
     GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
     InMemoryImages, InMemorySamples, InMemoryTensors, PassedOver, Relabeled, Resized, SampleFiles,
     SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples, interaction_csv,
-    read_cifar,
+    label_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
@@ -70,7 +70,7 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 
 // Tables and their encoding.
 pub use table::{
-    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows,
+    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
     Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, Vocabulary,
 };

@@ -16,6 +16,7 @@ pub(crate) enum Purpose {
     Interactions = 9,
     Cells = 10,
     EveryEpoch = 11,
+    Labels = 12,
 }
 
 /// A stream of random numbers that is a function of purpose, seed, epoch and item: `ChaCha8`, with

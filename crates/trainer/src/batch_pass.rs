@@ -47,6 +47,17 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
         Ok(Self { task, settings, at, segments, index: 0 })
     }
 
+    fn context(&self) -> StepContext {
+        let StepAt { epoch, step, seed, .. } = self.at;
+        StepContext { mode: Mode::Training, epoch, step, seed }
+    }
+
+    /// The model after [`Task::before_update`]; `batch` is the update's first.
+    pub(crate) fn prepare(&self, model: M, batch: (&T::Input, &T::Target)) -> M {
+        let (context, policy) = (self.context(), self.settings.policy);
+        policy.scope(|| self.task.before_update(model, batch, (&context, policy)))
+    }
+
     /// Submits both passes of the next batch; nothing is read.
     pub(crate) fn run(
         &mut self,
@@ -57,8 +68,8 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
         times: &mut StepTimes,
     ) -> Passed<T::Output> {
         let (task, settings) = (self.task, self.settings);
-        let StepAt { epoch, step, seed, .. } = self.at;
-        let context = StepContext { mode: Mode::Training, epoch, step, seed };
+        let StepAt { epoch, seed, .. } = self.at;
+        let context = self.context();
         let mut measured = None;
         let mut head = |output: T::Output| {
             let output = output.cast_floats(settings.policy.output);

@@ -172,6 +172,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     let mut sums = LossSums::default();
     let mut score = T::Score::default();
     let mut batch = first_batch(batches)?;
+    let model = pass.prepare(model, (&batch.0, &batch.1));
     let device = batch.0.device().expect("an input has at least one tensor");
     let result = loop {
         let (given, target) = batch;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use burn::tensor::{Device, Tensor};
-use updraft_precision::Norm;
+use updraft_precision::{Norm, Policy};
 
 use crate::metric::{Direction, MetricSpec, Score, Unit};
 use crate::segments::SegmentedPass;
@@ -42,6 +42,20 @@ pub trait Task<M> {
 
     /// The mean loss over the samples of a batch, and its named parts.
     fn loss(&self, output: &Self::Output, target: &Self::Target) -> Losses;
+
+    /// The model before an update, from the first of its batches: for state of the model that no
+    /// gradient moves, such as [`GradientNormWeights`](crate::GradientNormWeights). That is a
+    /// floating-point tensor without a gradient: it is stored, and restored if the update is
+    /// skipped. A pass of the model takes its input in `policy.compute`.
+    fn before_update(
+        &self,
+        model: M,
+        batch: (&Self::Input, &Self::Target),
+        (context, policy): (&StepContext, Policy),
+    ) -> M {
+        let _ = (batch, context, policy);
+        model
+    }
 
     /// The number of samples: the weight of a batch in means over several.
     fn samples(&self, target: &Self::Target) -> usize;

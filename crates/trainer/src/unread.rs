@@ -45,6 +45,7 @@ pub(crate) fn submit_step<M: Module, T: Task<M>>(
     let mut mean = GradientMean::default();
     let (mut unread, mut samples) = (Vec::new(), Vec::new());
     let mut batch = first_batch(batches)?;
+    let model = pass.prepare(model, (&batch.0, &batch.1));
     let device = batch.0.device().expect("an input has at least one tensor");
     let gradients = loop {
         let (given, target) = batch;

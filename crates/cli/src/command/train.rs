@@ -324,8 +324,9 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
             "`train.auto_batch` needs a single rank; set `train.batch`, the samples of all ranks"
         );
     }
-    if plan.train.recompute_batch_norms.is_some() {
-        bail!("`train.recompute_batch_norms` needs a single rank; remove it");
+    let of_trainer = plan.train.recompute_batch_norms.map(|_| "train.recompute_batch_norms");
+    if let Some(key) = of_trainer.or(plan.task.single_rank_key()) {
+        bail!("`{key}` needs a single rank; remove it");
     }
     Ok(())
 }

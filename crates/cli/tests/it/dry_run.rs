@@ -58,10 +58,12 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
 
     let configs = ["quickstart.toml", "segmentation-3d.toml", "label-free.toml", "cifar10.toml"];
     let [quick, volumes, unet, cifar10] = configs.map(config);
+    let rows_config = config("tables-quickstart.toml");
     let [quick, volumes, unet, cifar10] = [&quick[..], &volumes, &unet, &cifar10];
     let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2"];
     let compare = |more: &[&'static str]| [&["compare", quick][..], &arms, more].concat();
     let cuda = ["--set", "device=cuda:0"];
+    let balanced = "train.target_weights=gradient-norm";
     let space = "tune.space={seed={kind='integer',low=1,high=3}}";
     let window =
         |option, value| vec!["predict", converter, "a.png", "--out", "o.tif", option, value];
@@ -76,6 +78,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["launch", "-n", "2", "--", "train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
         (vec!["launch", "-n", "2", "--", "eval", images], "`launch` starts `train`"),
         (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
+        (
+            vec!["launch", "-n", "2", "--", "train", &rows_config, "--set", balanced],
+            "`train.target_weights` needs a single rank; remove it",
+        ),
         (vec!["eval", "gone"], "not a run folder"),
         (vec!["eval", "unfinished"], "no intact checkpoint"),
         (vec!["eval", images, "--checkpoint", "99"], "no checkpoint of step 99"),

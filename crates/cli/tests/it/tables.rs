@@ -370,6 +370,7 @@ fn rows_are_predicted_while_a_pipe_is_written_in_memory_that_does_not_grow() {
     drop(writer);
     assert!(lines.next().is_none() && child.wait().expect("it ends").success());
     // The predictions of 100,000 rows take more than 10 MiB.
-    let grown = peaks[1] - peaks[0];
+    // Linux sums the memory of several processors, and a later sum may be lower.
+    let grown = peaks[1].saturating_sub(peaks[0]);
     assert!(grown < 4096, "{grown} KiB for 25 blocks, {peaks:?}");
 }

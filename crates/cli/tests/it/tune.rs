@@ -275,11 +275,17 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
             assert!(!dir.path().join("runs").exists(), "{to}");
         }
     }
-    let (empty, _) = CONFIG.split_once("[tune.space]").expect("there");
-    let dir = folder(empty);
-    let said = run(dir.path(), &["tune", "c.toml"]);
-    assert_eq!(said.code, 2, "{}", said.stderr);
-    assert!(said.stderr.contains("`tune.space` is missing"), "{}", said.stderr);
+    let (none, _) = CONFIG.split_once("[tune.space]").expect("there");
+    for (config, expected) in [
+        (none.to_owned(), "`tune.space` is missing"),
+        (format!("{none}[tune.space]\n"), "`tune.space` is"),
+    ] {
+        let dir = folder(&config);
+        let said = run(dir.path(), &["tune", "c.toml"]);
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        assert!(said.stderr.contains(expected), "{}", said.stderr);
+        assert!(!dir.path().join("runs").exists());
+    }
     // Other commands pass over the section.
     let dir = folder(CONFIG);
     let plan = succeed(dir.path(), &["train", "c.toml", "--dry-run"]).stdout;

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
+use crate::table::rules::RuleCheck;
 use crate::table::{Table, TableError, TableSchema};
 
 /// The rows of a CSV or TSV file in blocks, in their order: memory is proportional to a block,
@@ -114,21 +115,26 @@ impl<R: Read> RowReader<R> {
             .columns
             .iter()
             .zip(places)
-            .map(|(column, at)| (*at, Column::new(&column.kind), schema.replace.get(&column.name)))
+            .map(|(column, at)| {
+                let check = RuleCheck::new(&column.rules);
+                (*at, Column::new(&column.kind), schema.replace.get(&column.name), check)
+            })
             .collect();
         let missing = Missing::new(&schema.missing);
         let mut rows = 0;
         while rows < most && records.advance()? {
-            for (at, column, replace) in &mut columns {
+            for (at, column, replace, check) in &mut columns {
                 let pushed = trim(records.bytes(*at)).and_then(|field| {
                     let field = replaced(*replace, field);
-                    column.push(field, missing.contains(field))
+                    let is_missing = missing.contains(field);
+                    column.push(field, is_missing)?;
+                    check.as_mut().map_or(Ok(()), |check| check.check(column, is_missing))
                 });
                 pushed.map_err(|unfit| unreadable(records, *at, unfit))?;
             }
             rows += 1;
         }
-        let columns = columns.into_iter().map(|(_, column, _)| column).collect();
+        let columns = columns.into_iter().map(|(_, column, ..)| column).collect();
         Ok((rows > 0).then(|| Table { schema: schema.clone(), columns, rows }))
     }
 
@@ -149,12 +155,19 @@ fn unreadable<R: Read>(records: &Records<R>, at: usize, unfit: Unfit) -> TableEr
             column: records.header()[at].clone(),
             text: String::from_utf8_lossy(records.bytes(at)).into_owned(),
         },
+        Unfit::Missing | Unfit::Unknown(_) => TableError::Refused {
+            path: records.path().to_owned(),
+            line: records.line(),
+            column: records.header()[at].clone(),
+            word: if let Unfit::Unknown(word) = unfit { Some(word) } else { None },
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::ColumnRules;
 
     fn blocks(text: &str, rows: usize, names: Option<&[&str]>) -> Result<TableBlocks, TableError> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -203,5 +216,27 @@ mod tests {
         assert!(none.next().is_none());
         let error = blocks("a,color\n1,2\n", 2, None).expect_err("no column x").to_string();
         assert!(error.contains("`x`"), "{error}");
+    }
+
+    #[test]
+    fn fields_that_the_rules_of_a_column_do_not_accept_end_with_their_line() {
+        let read = |text: &str, rules: [ColumnRules; 2]| {
+            let [number, words] = rules;
+            let mut schema = TableSchema::new().number("x").multi_label("tags", ';');
+            (schema.columns[0].rules, schema.columns[1].rules) = (number, words);
+            Table::parse(text.as_bytes(), "inline.csv", Delimiter::Comma, schema)
+        };
+        let refused = |text: &str, rules| read(text, rules).expect_err("refused").to_string();
+        let all = ColumnRules::default;
+        let values = Some(vec!["a".to_owned(), "b".to_owned()]);
+        let text = "x,tags\n1,a;b\n2,b\n,a; c\n";
+        let known = ColumnRules { values: values.clone(), ..all() };
+        assert!(read(text, [all(), known]).is_ok());
+        let error = refused(text, [ColumnRules { missing: false, ..all() }, all()]);
+        assert!(error.contains("line 4, column `x`: the value is missing"), "{error}");
+        let only = ColumnRules { values, unknown: false, ..all() };
+        let error = refused(text, [all(), only.clone()]);
+        assert!(error.contains("line 4, column `tags`: `c` is none"), "{error}");
+        assert!(read("x,tags\n1,a\n,\n", [all(), only]).is_ok());
     }
 }

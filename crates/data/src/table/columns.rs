@@ -160,6 +160,21 @@ impl Table {
         }
     }
 
+    /// Whether any of the rows misses the value of a column.
+    ///
+    /// # Errors
+    /// [`TableError::Unfitted`] for a column, [`TableError::OutOfRange`] for a row that does not
+    /// exist.
+    pub fn misses_values(&self, column: &str, rows: &[usize]) -> Result<bool, TableError> {
+        rows.iter().try_for_each(|&row| self.check_row(row))?;
+        let column = self.column(column)?;
+        Ok(rows.iter().any(|&row| match column {
+            Column::Category { codes, .. } => codes[row] == MISSING,
+            Column::Number { numbers, .. } => numbers[row].is_nan(),
+            Column::MultiLabel { ends, .. } => start(ends, row) == ends[row],
+        }))
+    }
+
     /// A class for each row, for [`stratified_split`](crate::stratified_split): the words of a
     /// column of categories in the order in which they first appear; missing values are a class
     /// of their own.
@@ -247,6 +262,14 @@ impl Column {
         Ok(())
     }
 
+    /// The words so far, in the order of their first occurrence; none of a column of numbers.
+    pub(super) fn words(&self) -> &[Box<str>] {
+        match self {
+            Self::Category { words, .. } | Self::MultiLabel { words, .. } => words.words(),
+            Self::Number { .. } => &[],
+        }
+    }
+
     pub(super) fn kind(&self) -> ColumnKind {
         match self {
             Self::Category { .. } => ColumnKind::Category,
@@ -267,6 +290,10 @@ pub(super) enum Unfit {
     Text,
     /// It is not what a column of numbers, truth values or dates has.
     Number(&'static str),
+    /// It is missing, which the schema does not accept.
+    Missing,
+    /// This word, which the schema does not accept.
+    Unknown(String),
 }
 
 impl From<Utf8Error> for Unfit {

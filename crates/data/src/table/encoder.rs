@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::columns::{Column, MISSING, start};
 use crate::table::encoded::{EncodedColumn, EncodedTable, EncodedValues};
-use crate::table::{Table, TableError, TableSchema, Vocabulary};
+use crate::table::{ColumnRules, ColumnSchema, Table, TableError, TableSchema, Vocabulary};
 
 /// How a table is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +89,11 @@ impl TableEncoder {
             table.check_row(row)?;
         }
         let schema = table.schema().clone();
-        let fit = |column| Ok(ColumnEncoder::fit(table.column(column)?, rows, config));
-        let columns = schema.columns.iter().map(|column| fit(&column.name));
+        let fit = |column: &ColumnSchema| {
+            let fitted = ColumnEncoder::fit(table.column(&column.name)?, rows, config);
+            Ok(fitted.limited(&column.rules))
+        };
+        let columns = schema.columns.iter().map(fit);
         Ok(Self { columns: columns.collect::<Result<_, TableError>>()?, schema })
     }
 
@@ -156,6 +159,16 @@ impl ColumnEncoder {
                 let seen = seen_labels(words.words().len(), (codes, ends), rows);
                 Self::MultiLabel(frequent(words.words(), &seen, config.min_rows))
             }
+        }
+    }
+
+    /// The same without the words that the rules of its column do not have.
+    fn limited(self, rules: &ColumnRules) -> Self {
+        let limited = |vocabulary: Vocabulary| Vocabulary::from(rules.keep(vocabulary.into()));
+        match self {
+            Self::Category(vocabulary) => Self::Category(limited(vocabulary)),
+            Self::MultiLabel(vocabulary) => Self::MultiLabel(limited(vocabulary)),
+            number @ Self::Number { .. } => number,
         }
     }
 

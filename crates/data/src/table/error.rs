@@ -16,6 +16,13 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+fn refused(word: Option<&str>) -> String {
+    match word {
+        Some(word) => format!("`{word}` is none of the values of the schema"),
+        None => "the value is missing, which the schema does not accept".to_owned(),
+    }
+}
+
 /// Why a table cannot be read, fitted or encoded; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,6 +114,22 @@ pub enum TableError {
         column: String,
         /// The field.
         text: String,
+    },
+    /// The rules of a column do not accept a field.
+    #[error(
+        "`{}` line {line}, column `{column}`: {}; correct it, or change the column's schema",
+        .path.display(),
+        refused(.word.as_deref())
+    )]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// The column's name.
+        column: String,
+        /// The word; `None` for a missing value.
+        word: Option<String>,
     },
     /// There are no records.
     #[error("`{}` has no records", .path.display())]

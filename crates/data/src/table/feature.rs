@@ -9,7 +9,7 @@ use crate::table::instant::cycles;
 use crate::table::row_config::{CategoryEncoding, RowConfig};
 use crate::table::rows::EncodedRows;
 use crate::table::scale::NumberScale;
-use crate::table::{ColumnKind, Vocabulary};
+use crate::table::{ColumnKind, ColumnRules, Vocabulary};
 
 /// How one feature is encoded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +90,22 @@ impl FeatureEncoder {
                 let vocabulary = frequent(words.words(), &seen, config.min_rows);
                 (!vocabulary.words().is_empty()).then_some(Self::Labels { vocabulary })
             }
+        }
+    }
+
+    /// The same without the words that the rules of its column do not have; `None` if no label is
+    /// left.
+    pub(super) fn limited(self, rules: &ColumnRules) -> Option<Self> {
+        let limited = |vocabulary: Vocabulary| Vocabulary::from(rules.keep(vocabulary.into()));
+        match self {
+            Self::Category { vocabulary, has_missing, encoding } => {
+                Some(Self::Category { vocabulary: limited(vocabulary), has_missing, encoding })
+            }
+            Self::Labels { vocabulary } => {
+                let vocabulary = limited(vocabulary);
+                (!vocabulary.words().is_empty()).then_some(Self::Labels { vocabulary })
+            }
+            other => Some(other),
         }
     }
 

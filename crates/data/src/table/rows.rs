@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::table::row_config::RowConfig;
-use crate::table::{FeatureEncoder, Table, TableError, TableSchema, Vocabulary};
+use crate::table::{ColumnSchema, FeatureEncoder, Table, TableError, TableSchema, Vocabulary};
 
 /// How the features of a row are encoded as classes and numbers; saved with serde, it encodes at
 /// prediction time without the training data.
@@ -126,14 +126,15 @@ impl RowEncoder {
         for &row in rows {
             table.check_row(row)?;
         }
-        let fit = |name: &str| {
-            FeatureEncoder::fit(table.column(name)?, rows, config).ok_or_else(|| {
+        let fit = |ColumnSchema { name, rules, .. }: &ColumnSchema| {
+            let fitted = FeatureEncoder::fit(table.column(name)?, rows, config);
+            fitted.and_then(|feature| feature.limited(rules)).ok_or_else(|| {
                 let what = format!("column `{name}` has no value in any training row");
                 TableError::Setting { what, remedy: "leave it out of the features" }
             })
         };
         let schema = table.schema().clone();
-        let columns = schema.columns.iter().map(|column| fit(&column.name));
+        let columns = schema.columns.iter().map(fit);
         Ok(Self { columns: columns.collect::<Result<_, _>>()?, schema })
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::table::ColumnRules;
 use crate::table::instant::{days, short_truth};
 
 /// What one column holds.
@@ -77,6 +78,9 @@ pub struct ColumnSchema {
     pub name: String,
     /// What it holds.
     pub kind: ColumnKind,
+    /// Which of its values are accepted.
+    #[serde(default, skip_serializing_if = "ColumnRules::is_empty")]
+    pub rules: ColumnRules,
 }
 
 /// The columns to read from a table, in the order of the result; others are ignored.
@@ -161,8 +165,19 @@ impl TableSchema {
 
     /// Adds a column of any kind.
     #[must_use]
-    pub fn column(mut self, name: impl Into<String>, kind: ColumnKind) -> Self {
-        self.columns.push(ColumnSchema { name: name.into(), kind });
+    pub fn column(self, name: impl Into<String>, kind: ColumnKind) -> Self {
+        self.column_of(name, kind, ColumnRules::default())
+    }
+
+    /// The same of the values that rules accept.
+    #[must_use]
+    pub fn column_of(
+        mut self,
+        name: impl Into<String>,
+        kind: ColumnKind,
+        rules: ColumnRules,
+    ) -> Self {
+        self.columns.push(ColumnSchema { name: name.into(), kind, rules });
         self
     }
 }

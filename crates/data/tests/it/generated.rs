@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use updraft_data::{
     CellsConfig, Cue, Delimiter, Formula, GeneratedConfig, GeneratedImages, ImageSource, Loader,
     Pixels, StreamConfig, Table, TableSchema, TargetBatch, Volume, draw_cells, formula_samples,
-    interaction_csv,
+    interaction_csv, label_csv,
 };
 
 const LUMA: [f64; 3] = [0.2126, 0.7152, 0.0722];
@@ -180,4 +180,62 @@ fn the_effect_follows_from_the_pair_and_hardly_from_either_column() {
     assert!(accuracy(&pairs, &effects) > 0.94);
     assert!(accuracy(&drugs, &effects) < 0.6);
     assert!(accuracy(&variants, &effects) < 0.6);
+}
+
+/// The rows of a generated table of labels: numbers in thousandths, the site, and which labels a row
+/// has.
+fn labeled(rows: usize, seed: u64, noise: f64) -> Vec<([i32; 6], String, [bool; 7])> {
+    const LABELS: [&str; 7] = ["sum", "shifted", "product", "ring", "rare", "either", "both"];
+    let schema = (1..=6).fold(TableSchema::new(), |schema, at| schema.number(format!("x{at}")));
+    let schema = schema.category("site").multi_label("labels", '|');
+    let text = label_csv(rows, seed, noise);
+    let table = Table::parse(text.as_bytes(), "generated", Delimiter::Comma, schema).unwrap();
+    let of_row = |row| {
+        let number = |at: usize| table.number(&format!("x{}", at + 1), row).unwrap().unwrap();
+        let labels = table.labels("labels", row).unwrap();
+        assert!(labels.iter().all(|label| LABELS.contains(label)), "{labels:?}");
+        (
+            std::array::from_fn(|at| (number(at) * 1000.0).round() as i32),
+            table.word("site", row).unwrap().unwrap().to_owned(),
+            LABELS.map(|label| labels.contains(&label)),
+        )
+    };
+    (0..rows).map(of_row).collect()
+}
+
+#[test]
+fn labels_follow_from_their_rules_and_are_wrong_as_often_as_asked() {
+    let rules = |[x1, x2, x3, x4, x5, x6]: [i32; 6], site: &str| {
+        let least = match site {
+            "north" => -600,
+            "east" => -200,
+            "south" => 200,
+            _ => 600,
+        };
+        [x1 + x2 > 0, x3 > least, x1 * x3 > 0, x4.abs() > 600, x5 + x6 > 1200]
+    };
+    let (clean, noisy) = (labeled(4000, 3, 0.0), labeled(4000, 3, 0.1));
+    let mut wrong = [0; 5];
+    for ((numbers, site, exact), (same, _, labels)) in clean.iter().zip(&noisy) {
+        assert_eq!(numbers, same);
+        let expected = rules(*numbers, site);
+        assert_eq!(expected, exact[..5]);
+        for [sum, shifted, product, ring, _, either, both] in [exact, labels] {
+            assert_eq!((*either, *both), (*sum || *shifted, *product && *ring));
+        }
+        for at in 0..5 {
+            wrong[at] += usize::from(labels[at] != expected[at]);
+        }
+    }
+    // Four standard errors of 4000 draws are 0.019.
+    for (at, wrong) in wrong.into_iter().enumerate() {
+        assert!((wrong as f64 / 4000.0 - 0.1).abs() < 0.019, "rule {at}: {wrong}");
+    }
+    let share = |at: usize| clean.iter().filter(|row| row.2[at]).count() as f64 / 4000.0;
+    // Four standard errors are at most 0.032.
+    for (at, expected) in [0.5, 0.5, 0.5, 0.4, 0.08, 0.75, 0.2].into_iter().enumerate() {
+        assert!((share(at) - expected).abs() < 0.032, "label {at}: {}", share(at));
+    }
+    assert_eq!(label_csv(50, 3, 0.1), label_csv(80, 3, 0.1)[..label_csv(50, 3, 0.1).len()]);
+    assert_ne!(label_csv(50, 3, 0.1), label_csv(50, 4, 0.1));
 }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use updraft_data::{
-    ColumnEncoder, Delimiter, FitConfig, Table, TableEncoder, TableError, TableSchema, Vocabulary,
-    stratified_split,
+    ColumnEncoder, ColumnRules, Delimiter, FitConfig, RowConfig, RowEncoder, Table, TableEncoder,
+    TableError, TableSchema, Vocabulary, stratified_split,
 };
 
 use crate::files::shared;
@@ -52,6 +52,36 @@ fn encoding_follows_the_training_rows_by_hand() {
     let (labels, count) = encoded.labels("effects").unwrap();
     assert_eq!(count, 2);
     assert_eq!(labels, [1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
+}
+
+#[test]
+fn words_that_the_rules_of_a_column_do_not_have_are_unknown() {
+    let mut schema = schema();
+    let only = |words: &[&str]| ColumnRules {
+        values: Some(words.iter().map(|&word| word.to_owned()).collect()),
+        ..ColumnRules::default()
+    };
+    schema.columns[0].rules = only(&["B", "Z"]);
+    schema.columns[2].rules = only(&["rash"]);
+    let table = Table::parse(TEXT.as_bytes(), "t.csv", Delimiter::Comma, schema).unwrap();
+    let rows = [0, 1, 2, 3];
+    let encoder = TableEncoder::fit(&table, &rows, FitConfig::default()).unwrap();
+    // Z is in no row, so that it is no class either.
+    let encoded = encoder.encode(&table).unwrap();
+    assert_eq!(encoded.classes("gene").unwrap(), [0, 1, 0, 0]);
+    assert_eq!(encoded.labels("effects").unwrap(), (&[1.0, 1.0, 0.0, 0.0][..], 1));
+    let encoder = RowEncoder::fit(&table, &rows, RowConfig::default()).unwrap();
+    assert_eq!(encoder.class_counts(), [2]);
+    assert_eq!(encoder.number_names(), ["dose", "dose", "effects"]);
+    // A saved encoder checks what it reads by the same rules.
+    let text = serde_json::to_string(&encoder).unwrap();
+    assert_eq!(serde_json::from_str::<RowEncoder>(&text).unwrap(), encoder);
+    assert!(text.contains("\"values\":[\"B\",\"Z\"]"), "{text}");
+    for (column, expected) in [("gene", false), ("dose", true), ("effects", true)] {
+        assert_eq!(table.misses_values(column, &rows).unwrap(), expected, "{column}");
+    }
+    assert!(!table.misses_values("dose", &[0, 3]).unwrap());
+    assert!(table.misses_values("dose", &[4]).is_err());
 }
 
 #[test]

@@ -226,6 +226,12 @@ impl InteractionNet {
         self.heads.forward(&features)
     }
 
+    /// The path of the layers that only one target has, all others being shared.
+    #[must_use]
+    pub fn head_path(&self) -> String {
+        "heads".to_owned()
+    }
+
     /// The embeddings of all features, `[rows, features, embedding]`.
     fn tokens(&self, classes: &Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<3> {
         let mut tokens: Vec<Tensor<3>> = self

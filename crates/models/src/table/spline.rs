@@ -148,6 +148,12 @@ impl SplineNet {
         };
         self.widths.iter().map(part).collect()
     }
+
+    /// The path of the last layer, whose outputs are those of the heads.
+    #[must_use]
+    pub fn head_path(&self) -> String {
+        format!("network.layers.{}", self.network.layers.len().saturating_sub(1))
+    }
 }
 
 #[cfg(test)]

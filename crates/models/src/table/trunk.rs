@@ -280,6 +280,12 @@ impl TableNet {
         }
     }
 
+    /// The path of the layers that only one target has, all others being shared.
+    #[must_use]
+    pub fn head_path(&self) -> String {
+        "heads".to_owned()
+    }
+
     /// The plain trunk, with the heads.
     fn plain(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
         let trains = self.dropout.training.is_enabled() && features.device().is_autodiff();

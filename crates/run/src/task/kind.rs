@@ -122,8 +122,8 @@ pub trait TaskPlan {
     /// data has none, [`RunError::Config`] for a key that asks for what the data does not have.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
 
-    /// Checks that the runs exist that keys name, such as a teacher, without loading their models;
-    /// only a new run needs them. By default there are none.
+    /// Checks that the runs exist that keys name, such as a teacher, without loading their models,
+    /// and reads small files that keys name; only a new run needs them. By default there are none.
     ///
     /// # Errors
     /// [`RunError::Unusable`] with the key for a path that is no run, or a run of another task.
@@ -170,6 +170,12 @@ pub trait TaskPlan {
     ) -> Result<Box<dyn Fn(Tensor<4>) -> Tensor<2>>, RunError> {
         let _ = (folder, device);
         Err(plan.kind().refused(Ability::Predict, "its models do not classify images"))
+    }
+
+    /// The key whose value needs a single rank; `None`, the default, if a run on several ranks
+    /// supports all of them.
+    fn single_rank_key(&self) -> Option<&'static str> {
+        None
     }
 
     /// Checks that [`Workload::streams`](super::Workload::streams) keeps the data on the device of

@@ -219,7 +219,10 @@ fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
     assert_eq!(predict("size,color,words,gap\n2,violet,z,7\n").expect("predicted").len(), 1);
     for (text, expected) in [
         ("size,color,words\n2,red,a\n", "`gap`"),
-        ("size,color,words,gap\nlarge,red,a,7\n", "`large`"),
+        (
+            "size,color,words,gap\n1,red,a,7\nlarge,red,a,7\n",
+            "line 3, column `size`: expected a finite number, got `large`",
+        ),
         ("size,color,words,gap\n2,red\n", "line 2"),
     ] {
         let error = predict(text).expect_err(text);

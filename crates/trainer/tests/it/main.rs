@@ -1,6 +1,7 @@
 //! Tests of the public API: one file per subject.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod before_update;
 mod small;
 
 mod checkpoint;

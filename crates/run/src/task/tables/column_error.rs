@@ -44,12 +44,17 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
                 let value = format!("{column:?}");
                 return refuse("data.group", value, of_file("a column"));
             }
+            if let Some(schema) = &plan.schema_path {
+                let value = format!("{:?}", schema.display().to_string());
+                return refuse("data.schema", value, of_file("a file with columns"));
+            }
             let value = format!("{:?}", plan.features.as_deref().unwrap_or_default());
             refuse("data.features", value, of_file("columns"))
         }
         TableError::Field { expected, path, line, column, text } => {
             let other = match targets.targets.contains_key(&column) {
                 true => format!("set `targets.{column}.kind`"),
+                false if plan.columns.is_some() => "change its kind in the schema".to_owned(),
                 false => "name the column in `data.categories`".to_owned(),
             };
             let reason = format!(

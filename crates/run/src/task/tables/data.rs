@@ -15,6 +15,7 @@ use super::data_plan::DataPlan;
 use super::files::{Files, generated};
 use super::learn::{Learn, Target};
 use super::rows::{Encoded, RowSet};
+use super::schema_file::SchemaFile;
 use super::source_plan::Source;
 use super::split::Split;
 use super::target_plan::{TargetKind, TargetsPlan};
@@ -32,6 +33,8 @@ pub(super) const TARGETS: &str = "targets.json";
 /// The rows of a run, encoded.
 pub(super) struct TableData {
     pub(super) encoder: RowEncoder,
+    /// The columns of the features, given or inferred.
+    pub(super) schema: SchemaFile,
     /// The encoding of each target, in the order of their names.
     pub(super) codes: Vec<TargetCode>,
     pub(super) train: RowSet,
@@ -122,6 +125,10 @@ impl TableData {
             .with_scaling(plan.scaling)
             .with_encoding(plan.encoding);
         let encoder = RowEncoder::fit(features, &train, config)?;
+        let schema = match &plan.columns {
+            Some(schema) => schema.clone(),
+            None => SchemaFile::inferred(&encoder, features, &train)?,
+        };
         let features = encoder.encode(features)?;
         if encoder.class_counts().is_empty() && encoder.number_names().is_empty() {
             let reason = "no feature has a value in any training row: nothing to predict from";
@@ -138,6 +145,7 @@ impl TableData {
         let encoded = Arc::new(Encoded { features, targets: values });
         Ok(Self {
             encoder,
+            schema,
             codes,
             train: RowSet::new(encoded.clone(), train, unknown_share),
             validation: (!validation.is_empty())
@@ -261,6 +269,7 @@ pub(super) fn learn(
         categories: features.class_counts.len(),
         numbers: features.numbers,
         penalty,
+        balanced_every: targets.weighting.every(),
     }
 }
 

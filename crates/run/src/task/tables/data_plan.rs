@@ -1,52 +1,68 @@
 //! The keys of `data` about columns: which are features, and how they are read and encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 
+use super::schema_file::{SCHEMA_FILE, SchemaFile};
 use super::source_plan::{FilesPlan, Generated, Source};
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, ResidentPlan, Settings};
 use crate::error::RunError;
+use crate::folder::RunFolder;
 use crate::task::data_folder::has_repeats;
 
+const SCHEMA: Key<PathBuf> = Key::new(
+    "data.schema",
+    "a file with the features, their kinds and the values that are accepted, such as an edited copy of `schema.toml` of a run",
+);
+/// The key that decides whether columns are named one by one.
+const BY_SCHEMA: &[&str] = &["data.schema"];
 const FEATURES: Key<Vec<String>> =
     Key::new("data.features", "the columns that the targets are predicted from")
         .depends("every column that is neither a target nor in `data.leave_out`")
+        .decided_by(BY_SCHEMA)
         .check("a list of at least one column, none of them twice", |features| {
             !features.is_empty() && !has_repeats(features)
         });
 const LEAVE_OUT: Key<Vec<String>> =
     Key::new("data.leave_out", "columns that are not features; only without `data.features`")
         .default("[]")
+        .decided_by(&["data.schema", "data.features"])
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const NUMBERS: Key<Vec<String>> = Key::new(
     "data.numbers",
     "features that are numbers; unnamed ones are if every value of the training rows is one; those that are neither numbers nor dates nor truth values are categories",
 )
 .default("[]")
+.decided_by(BY_SCHEMA)
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const CATEGORIES: Key<Vec<String>> =
     Key::new("data.categories", "features that hold categories, such as codes made of digits")
         .default("[]")
+        .decided_by(BY_SCHEMA)
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const BOOLEANS: Key<Vec<String>> = Key::new(
     "data.booleans",
     "features that are truth values: `true` and `false`, `yes` and `no`, their first letters, or `1` and `0`; unnamed ones are if every value of the training rows is one of the four words",
 )
 .default("[]")
+.decided_by(BY_SCHEMA)
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const DATES: Key<Vec<String>> = Key::new(
     "data.dates",
     "features that are dates such as `2024-02-29`, or with a time such as `2024-02-29T23:59`; unnamed ones are if every value of the training rows is one",
 )
 .default("[]")
+.decided_by(BY_SCHEMA)
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const LISTS: Key<BTreeMap<String, char>> = Key::new(
     "data.lists",
     "features with any number of words in a field: a table of column and separator",
 )
-.default("{}");
+.default("{}")
+.decided_by(BY_SCHEMA);
 const MISSING: Key<Vec<String>> = Key::new(
     "data.missing",
     "fields that stand for a missing value, without the spaces around them",
@@ -98,6 +114,7 @@ const IMPORTANCE_ROWS: Key<usize> = Key::new(
 
 /// The keys of `data` about columns.
 pub(super) const KEYS: Keys = &[
+    &SCHEMA,
     &FEATURES,
     &LEAVE_OUT,
     &NUMBERS,
@@ -119,6 +136,10 @@ pub(super) const KEYS: Keys = &[
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DataPlan {
     pub(super) source: Source,
+    /// The file with the features, which a new run reads; a run has a copy.
+    pub(super) schema_path: Option<PathBuf>,
+    /// Its content, after [`with_schema`](Self::with_schema).
+    pub(super) columns: Option<SchemaFile>,
     pub(super) features: Option<Vec<String>>,
     pub(super) leave_out: Vec<String>,
     pub(super) numbers: Vec<String>,
@@ -144,8 +165,10 @@ impl DataPlan {
         let is_feature =
             |name| self.features.as_ref().is_none_or(|features| features.contains(name));
         self.categories.iter().any(is_feature)
-            || matches!(&self.source, Source::Generated { rows: Generated::Interactions, .. })
-                && self.features.is_none()
+            || matches!(
+                &self.source,
+                Source::Generated { rows: Generated::Interactions | Generated::Labels { .. }, .. }
+            ) && self.features.is_none()
     }
 
     /// The end of the error that refuses `train.resident`.
@@ -171,10 +194,16 @@ impl DataPlan {
     pub(super) fn read(settings: &Settings) -> Result<(Self, TargetsPlan), ConfigError> {
         let (source, targets) = Source::read(settings)?;
         let is_target = |name: &String| targets.targets.contains_key(name);
-        let features = settings.option(&FEATURES)?;
+        let schema_path = settings.option(&SCHEMA)?;
+        let has_schema = schema_path.is_some();
+        let features = if has_schema { None } else { settings.option(&FEATURES)? };
         let mut leave_out = match features {
-            Some(_) => Vec::new(),
-            None => settings.value(&LEAVE_OUT)?,
+            None if !has_schema => settings.value(&LEAVE_OUT)?,
+            _ => Vec::new(),
+        };
+        let named = |key: &Key<Vec<String>>| match has_schema {
+            true => Ok(Vec::new()),
+            false => settings.value(key),
         };
         if let Some(group) = source.group() {
             if features.iter().flatten().any(|name| name == group) {
@@ -208,13 +237,15 @@ impl DataPlan {
         }
         let plan = Self {
             source,
+            schema_path,
+            columns: None,
             features,
             leave_out,
-            numbers: settings.value(&NUMBERS)?,
-            categories: settings.value(&CATEGORIES)?,
-            booleans: settings.value(&BOOLEANS)?,
-            dates: settings.value(&DATES)?,
-            lists: settings.value(&LISTS)?,
+            numbers: named(&NUMBERS)?,
+            categories: named(&CATEGORIES)?,
+            booleans: named(&BOOLEANS)?,
+            dates: named(&DATES)?,
+            lists: if has_schema { BTreeMap::new() } else { settings.value(&LISTS)? },
             missing: settings.value(&MISSING)?,
             replace: settings.value(&REPLACE)?,
             min_rows: settings.value(&MIN_ROWS)?,
@@ -291,6 +322,20 @@ impl DataPlan {
             return Err(settings.refuse_given("data.replace", &expected));
         }
         Ok(())
+    }
+
+    /// The same with the content of `data.schema`, of the run's own copy if there is a run.
+    pub(super) fn with_schema(
+        &self,
+        targets: &TargetsPlan,
+        run: Option<&RunFolder>,
+    ) -> Result<Self, RunError> {
+        let mut plan = self.clone();
+        if let Some(path) = &self.schema_path {
+            let path = run.map_or_else(|| path.clone(), |run| run.path().join(SCHEMA_FILE));
+            plan.columns = Some(SchemaFile::read(&path, targets, self.source.group())?);
+        }
+        Ok(plan)
     }
 
     /// A schema without columns, with the settings for reading every file of the run.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use updraft_data::{
     Collate, ColumnKind, DataError, Delimiter, Draw, Formula, InferredColumns, Table, TableError,
-    TableSchema, TargetBatch, formula_samples, interaction_csv,
+    TableSchema, TargetBatch, formula_samples, interaction_csv, label_csv,
 };
 
 use super::column_error::{check_names, of_table};
@@ -138,6 +138,9 @@ pub(super) fn feature_schema(
     };
     // A misspelled name would be ignored.
     check_names(plan, inferred.names())?;
+    if let Some(columns) = &plan.columns {
+        return Ok(columns.add_to(plan.schema()));
+    }
     let mut schema = plan.schema();
     for name in names {
         let kind = if let Some(separator) = plan.lists.get(&name) {
@@ -185,6 +188,9 @@ pub(super) fn generated(
     let texts = match rows {
         Generated::Interactions => {
             [interaction_csv(train_rows, seed), interaction_csv(test_rows, other)]
+        }
+        Generated::Labels { noise } => {
+            [label_csv(train_rows, seed, noise), label_csv(test_rows, other, noise)]
         }
         // Test values have no noise, so the error is that of the function.
         Generated::Formula { formula, noise } => [

@@ -3,6 +3,7 @@
 use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
 use updraft_kan::Penalty;
 use updraft_models::Head;
+use updraft_precision::Policy;
 use updraft_trainer::{
     ClassScores, Deviations, Direction, LabelScores, Losses, MetricSpec, SegmentedPass,
     StepContext, StreamError, Task, UncertaintyWeights, Unit, with_graph,
@@ -17,6 +18,7 @@ use super::score::{
 use super::target_plan::{TargetKind, TargetPlan, metric_name};
 use super::targets::TargetCode;
 use super::tensors::{TableTargets, TargetTensors, ValueTensor};
+use super::weighting::gradient_norms;
 use crate::task::resident::BatchFrom;
 
 /// The name of the splines' part of the loss.
@@ -32,6 +34,8 @@ pub(super) struct Learn {
     pub(super) numbers: usize,
     /// The penalty of the splines, added to the loss.
     pub(super) penalty: Option<Penalty>,
+    /// The updates between two changes of weights by the norms of gradients, if there are such.
+    pub(super) balanced_every: Option<u64>,
 }
 
 impl Learn {
@@ -214,7 +218,10 @@ impl Target {
 pub(super) type RowInput = (Tensor<2, Int>, Tensor<2>);
 
 /// The outputs for each target, the weights of their losses, and the penalty of the splines.
-pub(super) type RowOutput = (Vec<Tensor<2>>, Option<Tensor<1>>, Option<Tensor<1>>);
+pub(super) type RowOutput = (Vec<Tensor<2>>, OutputWeights, Option<Tensor<1>>);
+
+/// Learned logarithms of variances, or weights that follow the norms of gradients.
+type OutputWeights = (Option<Tensor<1>>, Option<Tensor<1>>);
 
 /// Moves the classes and numbers of `rows` rows to a device.
 pub(super) fn place_rows(
@@ -262,12 +269,12 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
         _: &StepContext,
     ) -> RowOutput {
         let penalty = self.penalty.and_then(|penalty| penalty.of(model));
-        (model.outputs(classes, numbers), model.log_variances(), penalty)
+        (model.outputs(classes, numbers), (model.log_variances(), model.balance()), penalty)
     }
 
     fn loss(
         &self,
-        (outputs, log_variances, penalty): &RowOutput,
+        (outputs, (log_variances, balance), penalty): &RowOutput,
         targets: &TableTargets,
     ) -> Losses {
         let losses = self.target_losses(outputs, targets);
@@ -276,11 +283,15 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
             1.0 => loss.clone(),
             weight => loss.clone().mul_scalar(weight),
         });
-        let mut total = match log_variances {
-            Some(log_variances) => {
+        let mut total = match (log_variances, balance) {
+            (Some(log_variances), _) => {
                 UncertaintyWeights::weighed(log_variances.clone(), weighted.collect())
             }
-            None => weighted.reduce(|sum, loss| sum + loss).expect("a plan has a target"),
+            (None, Some(balance)) => {
+                let losses = Tensor::cat(weighted.collect(), 0);
+                (balance.clone().cast(losses.dtype()) * losses).sum()
+            }
+            (None, None) => weighted.reduce(|sum, loss| sum + loss).expect("a plan has a target"),
         };
         let mut parts = if losses.len() > 1 { losses } else { Vec::new() };
         if let Some(penalty) = penalty {
@@ -289,6 +300,20 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
             parts.push(penalty.clone());
         }
         Losses { total, parts }
+    }
+
+    fn before_update(
+        &self,
+        model: RowModel<N>,
+        batch: (&RowInput, &TableTargets),
+        (context, policy): (&StepContext, Policy),
+    ) -> RowModel<N> {
+        match self.balanced_every {
+            Some(every) if context.step.is_multiple_of(every) => {
+                model.balanced(|network| gradient_norms(self, network, batch, policy))
+            }
+            _ => model,
+        }
     }
 
     fn samples(&self, targets: &TableTargets) -> usize {

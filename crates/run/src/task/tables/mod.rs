@@ -16,6 +16,7 @@ mod placed_rows;
 mod predict;
 mod residuals;
 mod rows;
+mod schema_file;
 mod score;
 mod source_plan;
 mod splines;
@@ -24,6 +25,7 @@ mod strata;
 mod target_plan;
 mod targets;
 mod tensors;
+mod weighting;
 mod workload;
 
 use std::path::Path;
@@ -111,6 +113,7 @@ impl TaskKind for Tables {
             return Err(settings.refuse_given("train.resident", &data.expected_of_resident()));
         }
         let model = ModelPlan::read(settings, data.encoding)?;
+        targets.weighting.check_network(settings, model.has_shared_layers())?;
         let is_ambiguous = targets.targets.keys().any(|name| metric_name(name) == PENALTY);
         if model.penalty().is_some() && is_ambiguous {
             let expected = "left out beside a target of the name `penalty`: both losses would be \
@@ -138,6 +141,7 @@ impl TablesPlan {
             categories: features.class_counts.len(),
             numbers: features.numbers,
             penalty: self.model.penalty(),
+            balanced_every: self.targets.weighting.every(),
         }
     }
 
@@ -164,6 +168,11 @@ impl TaskPlan for TablesPlan {
         Ok(())
     }
 
+    fn single_rank_key(&self) -> Option<&'static str> {
+        // Each rank would balance the gradients of its own part of a batch.
+        self.targets.weighting.every().map(|_| weighting::NAME)
+    }
+
     fn metrics(&self) -> Vec<MetricSpec> {
         let features = RowFeatures { class_counts: vec![], numbers: 1 };
         let learn = self.learn(&features, &self.least_heads());
@@ -174,8 +183,13 @@ impl TaskPlan for TablesPlan {
         self.data.source.find(dir).map(drop)
     }
 
+    fn find_runs(&self) -> Result<(), RunError> {
+        self.data.with_schema(&self.targets, None).map(drop)
+    }
+
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
-        let data = TableData::open(&self.data, &self.targets, plan.seed, opening.dir)?;
+        let rows = self.data.with_schema(&self.targets, opening.run)?;
+        let data = TableData::open(&rows, &self.targets, plan.seed, opening.dir)?;
         if let (Some(resident), true) = (plan.train.resident, data.draws_unknown()) {
             return Err(self.data.refuse_resident(resident));
         }

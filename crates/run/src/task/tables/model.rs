@@ -1,7 +1,7 @@
 //! The keys of `model`: the network that predicts the targets.
 
 use burn::module::{Module, ModuleDisplay};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_data::CategoryEncoding;
 use updraft_kan::Penalty;
@@ -9,10 +9,11 @@ use updraft_models::{
     Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
     TableNetConfig, Trunk,
 };
-use updraft_trainer::UncertaintyWeights;
+use updraft_trainer::{GradientNormWeights, UncertaintyWeights};
 
 use super::network::Network;
 use super::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
+use super::weighting::LossWeights;
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::task::penalty::penalty_key;
 
@@ -191,6 +192,15 @@ impl ModelPlan {
         }
     }
 
+    /// Whether the targets share layers.
+    pub(super) fn has_shared_layers(&self) -> bool {
+        match self {
+            Self::Trunk(config) => !config.hidden.is_empty(),
+            Self::Interaction(config) => config.layers > 0 || config.attention_layers > 0,
+            Self::Kan { config, .. } => !config.hidden.is_empty(),
+        }
+    }
+
     /// The network for these features and heads: one arm per model.
     pub(super) fn network(&self, features: RowFeatures, heads: Vec<Head>) -> Network {
         match self.clone() {
@@ -253,6 +263,9 @@ pub(super) trait RowNetwork:
     /// The outputs of each head, `[rows, width]`, for classes `[rows, columns]` and numbers `[rows,
     /// numbers]`.
     fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>>;
+
+    /// The path of the parameters that the targets do not share.
+    fn head_path(&self) -> String;
 }
 
 macro_rules! row_network {
@@ -261,22 +274,28 @@ macro_rules! row_network {
             fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
                 self.forward(classes, numbers)
             }
+
+            fn head_path(&self) -> String {
+                Self::head_path(self)
+            }
         }
     )+};
 }
 
 row_network!(TableNet, InteractionNet, SplineNet);
 
-/// A network with the weights of its losses, if they are learned.
+/// A network with the weights of its losses, if they are not fixed.
 #[derive(Module, Debug)]
 pub(super) struct RowModel<N> {
     network: N,
     weights: Option<UncertaintyWeights>,
+    balance: Option<GradientNormWeights>,
 }
 
 impl<N: RowNetwork> RowModel<N> {
-    pub(super) fn new(network: N, weights: Option<UncertaintyWeights>) -> Self {
-        Self { network, weights }
+    pub(super) fn new(network: N, weights: LossWeights) -> Self {
+        let LossWeights { uncertainty, balance } = weights;
+        Self { network, weights: uncertainty, balance }
     }
 
     /// The outputs of each head; see [`RowNetwork::outputs`].
@@ -289,13 +308,27 @@ impl<N: RowNetwork> RowModel<N> {
         self.weights.as_ref().map(UncertaintyWeights::log_variances)
     }
 
-    /// The weights of the losses, if they are learned.
-    pub(super) fn loss_weights(&self) -> Option<Vec<f64>> {
-        self.weights.as_ref().map(UncertaintyWeights::weights)
+    /// The weights of the losses, if they follow the norms of gradients.
+    pub(super) fn balance(&self) -> Option<Tensor<1>> {
+        self.balance.as_ref().map(GradientNormWeights::tensor)
     }
 
-    /// A newly initialized model on a device.
-    pub(super) fn init(network: N, learned: Option<usize>, device: &Device) -> Self {
-        Self::new(network, learned.map(|losses| UncertaintyWeights::new(losses, device)))
+    /// The weights of the losses, if they are not fixed.
+    pub(super) fn loss_weights(&self) -> Option<Vec<f64>> {
+        let learned = self.weights.as_ref().map(UncertaintyWeights::weights);
+        learned.or_else(|| self.balance.as_ref().map(GradientNormWeights::weights))
+    }
+
+    /// The same with weights that follow the measured norms of gradients and the losses.
+    pub(super) fn balanced(
+        mut self,
+        measure: impl FnOnce(&N) -> Option<(Vec<f64>, Vec<f64>)>,
+    ) -> Self {
+        if self.balance.is_some()
+            && let Some((norms, losses)) = measure(&self.network)
+        {
+            self.balance = self.balance.map(|balance| balance.update(&norms, &losses));
+        }
+        self
     }
 }

@@ -7,7 +7,6 @@ use super::data::TableData;
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
 use super::predict::{Coding, RowPredictor};
-use super::target_plan::Weighting;
 use super::workload::Rows;
 use crate::config::Plan;
 use crate::error::RunError;
@@ -81,10 +80,10 @@ trait Init {
     ) -> Result<Box<dyn LoadedModel>, RunError>;
 }
 
-/// The number of losses with learned weights.
-fn learned(own: &TablesPlan) -> Option<usize> {
-    let is_learned = own.targets.weighting == Weighting::Uncertainty;
-    is_learned.then_some(own.targets.targets.len())
+/// Initializes a network with the weights of its losses.
+fn init<N: RowNetwork>(own: &TablesPlan, network: N, device: &Device) -> RowModel<N> {
+    let targets = &own.targets;
+    RowModel::new(network, targets.weighting.init(targets.targets.len(), device))
 }
 
 impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
@@ -95,14 +94,14 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
         learn: Learn,
         (about, multiply_adds): (String, u64),
     ) -> Box<dyn AnyWorkload> {
-        let learned = learned(&own);
-        let init = move |device: &Device| RowModel::init(self(device), learned, device);
+        let plan = own.clone();
+        let init = move |device: &Device| init(&plan, self(device), device);
         Box::new(Rows { own, data, learn, about, multiply_adds, init: Box::new(init) })
     }
 
     fn on_examples(self: Box<Self>, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel> {
-        let learned = learned(own);
-        let init = move |device: &Device| RowModel::init(self(device), learned, device);
+        let plan = own.clone();
+        let init = move |device: &Device| init(&plan, self(device), device);
         Box::new(OnExamples { task: learn, init })
     }
 
@@ -114,7 +113,7 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
-        let fresh = RowModel::init(self(device), learned(own), device);
+        let fresh = init(own, self(device), device);
         let model = load(fresh, plan, folder)?;
         let data = own.data.clone();
         Ok(Box::new(RowPredictor::new(

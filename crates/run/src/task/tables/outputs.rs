@@ -47,6 +47,7 @@ mod tests {
     use updraft_models::{Head, RowFeatures, TableNetConfig};
     use updraft_testing::{assert_close, devices, tolerance};
 
+    use super::super::weighting::LossWeights;
     use super::*;
 
     #[test]
@@ -55,7 +56,8 @@ mod tests {
         for device in devices() {
             let features = RowFeatures { class_counts: vec![4], numbers: 2 };
             let heads = vec![Head::Numbers(1), Head::Classes(3)];
-            let model = RowModel::new(TableNetConfig::new(features, heads).init(&device), None);
+            let network = TableNetConfig::new(features, heads).init(&device);
+            let model = RowModel::new(network, LossWeights::default());
             let batch = RowBatch {
                 indices: (0..10).collect(),
                 classes: (0..10).map(|row| row % 4).collect(),

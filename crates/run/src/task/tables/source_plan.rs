@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use updraft_data::{Delimiter, Formula, interaction_csv};
+use updraft_data::{Delimiter, Formula, interaction_csv, label_csv};
 
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
@@ -12,7 +12,7 @@ use crate::task::data_folder::{DataFolder, has_repeats, refuse_folder};
 
 const SOURCE: Key<SourceName> = Key::new(
     "data.source",
-    "`generated`: a table of drugs and gene variants, `formula`: a number `y` from `x1`, `x2`, …, or `files`",
+    "`generated`: a table of drugs and gene variants, `labels`: labels that follow from numbers and a site by known rules, as in `updraft_data::label_csv`, `formula`: a number `y` from `x1`, `x2`, …, or `files`",
 )
 .default(r#""generated""#)
 .edit(Edit::Reported);
@@ -28,11 +28,18 @@ const NOISE: Key<f32> = Key::new(
 .default("0.0")
 .edit(Edit::Reported)
 .check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0);
-const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "generated and formula only")
+const LABEL_NOISE: Key<f64> = Key::new(
+    "data.label_noise",
+    "labels only: probability with which a label of a row does not follow its rule",
+)
+.default("0.05")
+.edit(Edit::Reported)
+.check("at least 0 and at most 1", |noise| (0.0..=1.0).contains(noise));
+const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "generated, labels and formula only")
     .default("2000")
     .edit(Edit::Reported)
     .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
-const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated and formula only")
+const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated, labels and formula only")
     .default("500")
     .edit(Edit::Reported)
     .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
@@ -107,6 +114,7 @@ pub(super) const KEYS: Keys = &[
     &SOURCE,
     &FORMULA,
     &NOISE,
+    &LABEL_NOISE,
     &TRAIN_ROWS,
     &TEST_ROWS,
     &FILES,
@@ -127,6 +135,7 @@ pub(super) const KEYS: Keys = &[
 #[serde(rename_all = "kebab-case")]
 enum SourceName {
     Generated,
+    Labels,
     Formula,
     Files,
 }
@@ -145,6 +154,8 @@ pub(super) enum Source {
 pub(super) enum Generated {
     /// By `updraft_data::interaction_csv`.
     Interactions,
+    /// By `updraft_data::label_csv`.
+    Labels { noise: f64 },
     /// By a formula; only training rows have noise.
     Formula { formula: FormulaPlan, noise: f32 },
 }
@@ -152,11 +163,10 @@ pub(super) enum Generated {
 impl Generated {
     /// The names of its columns.
     pub(super) fn columns(self) -> Vec<String> {
+        let of_header = |header: String| header.trim_end().split(',').map(str::to_owned).collect();
         match self {
-            Self::Interactions => {
-                let header = interaction_csv(0, 0);
-                header.trim_end().split(',').map(str::to_owned).collect()
-            }
+            Self::Interactions => of_header(interaction_csv(0, 0)),
+            Self::Labels { noise } => of_header(label_csv(0, 0, noise)),
             Self::Formula { formula, .. } => {
                 let inputs = 1..=Formula::from(formula).inputs();
                 inputs.map(|input| format!("x{input}")).chain(["y".to_owned()]).collect()
@@ -253,6 +263,7 @@ impl Source {
             SourceName::Generated => {
                 Some(&[("effect", TargetKind::Classes), ("symptoms", TargetKind::Labels)][..])
             }
+            SourceName::Labels => Some(&[("labels", TargetKind::Labels)][..]),
             SourceName::Formula => Some(&[("y", TargetKind::Number)][..]),
             SourceName::Files => None,
         };
@@ -263,6 +274,7 @@ impl Source {
                 return Ok((Self::Files(files), targets));
             }
             SourceName::Generated => Generated::Interactions,
+            SourceName::Labels => Generated::Labels { noise: settings.value(&LABEL_NOISE)? },
             SourceName::Formula => Generated::Formula {
                 formula: settings.value(&FORMULA)?,
                 noise: settings.value(&NOISE)?,

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::loss::TargetLoss;
+use super::weighting::{EVERY, PULL, RATE, WEIGHTING, Weighting};
 use crate::config::{ConfigError, Key, Keys, Settings};
 
 const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     "targets",
     "the columns to predict: the name of each is a key, with a table such as `{ kind = \"classes\" }`",
 )
-.depends("`effect` and `symptoms` of generated rows, `y` of a formula")
+.depends("`effect` and `symptoms` of generated rows, `labels` of labels, `y` of a formula")
 .with(&[
     ("COLUMN.kind", "–", "`number`, `classes`, `ordered` (classes in an order) or `labels` (any number of them)"),
     (
@@ -25,24 +26,9 @@ const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     ("COLUMN.separator", "`\\|`", "labels only: the character between two labels of a field"),
 ])
 .check("a table of at least one column", |targets| !targets.is_empty());
-const WEIGHTING: Key<Weighting> = Key::new(
-    "train.target_weights",
-    "or `uncertainty`, which also learns a weight for the loss of each target",
-)
-.default(r#""fixed""#);
 
 /// The keys of the targets.
-pub(super) const KEYS: Keys = &[&TARGETS, &WEIGHTING];
-
-/// How the losses of several targets are combined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Weighting {
-    /// Their sum, each multiplied by its target's weight.
-    Fixed,
-    /// The same with weights that are learned parameters.
-    Uncertainty,
-}
+pub(super) const KEYS: Keys = &[&TARGETS, &WEIGHTING, &PULL, &RATE, &EVERY];
 
 /// What a target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,7 +133,7 @@ impl TargetsPlan {
             }
             names.insert(name, column);
         }
-        Ok(Self { weighting: settings.value(&WEIGHTING)?, targets })
+        Ok(Self { weighting: Weighting::read(settings, targets.len())?, targets })
     }
 }
 

@@ -1,0 +1,141 @@
+//! The schema of the features: written by a run, edited, taken by another, and checked on every
+//! file.
+
+use std::fs;
+use std::path::Path;
+
+use updraft_run::{Opening, Plan, RunError, RunFolder, TrainedModel};
+use updraft_trainer::Ending;
+
+use crate::any_run::contents;
+use crate::tables::{HEADER, MIXED, mixed, rows, with};
+use crate::train::{Watcher, train, workload};
+
+/// The plan of the rows of `mixed` without keys that a schema replaces.
+fn by_schema(dir: &Path, schema: &str, sets: &[&str]) -> Plan {
+    let path = dir.join("edited.toml");
+    fs::write(&path, schema).expect("written");
+    let own = format!("data.schema={}", path.display());
+    let text = MIXED.replace("lists = { words = \";\" }\n", "");
+    with(dir, &text, &[&[own.as_str()], sets].concat())
+}
+
+fn open(plan: &Plan, run: Option<&RunFolder>) -> Result<(), RunError> {
+    let opening = Opening { dir: None, run, progress: &mut |_, _| {} };
+    plan.task.open(plan, opening).map(drop)
+}
+
+fn schema_of(run: &RunFolder) -> String {
+    fs::read_to_string(run.path().join("schema.toml")).expect("a schema")
+}
+
+#[test]
+fn the_inferred_schema_is_taken_by_a_config_and_gives_the_same_run() {
+    let (dir, plan) = mixed(&[], &rows(40, 1000));
+    let inferred = train(&plan, dir.path(), None, &mut Watcher::default());
+    let schema = schema_of(&inferred.folder);
+    for expected in [
+        "[[column]]\nname = \"size\"\nkind = \"number\"\nmissing = false\n",
+        "[[column]]\n# 3 values\nname = \"color\"\nkind = \"category\"\nmissing = false\n\
+         unknown = true\nvalues = [\"blue\", \"green\", \"red\"]\n",
+        "[[column]]\n# 3 values\nname = \"words\"\nkind = \"list\"\nseparator = \";\"\nmissing = true\n\
+         unknown = true\nvalues = [\"a\", \"b\", \"c\"]\n",
+        "[[column]]\nname = \"gap\"\nkind = \"number\"\nmissing = true\n",
+    ] {
+        assert!(schema.contains(expected), "{schema}");
+    }
+    let plan = by_schema(dir.path(), &schema, &[]);
+    assert!(plan.find_inputs(None).is_ok());
+    let given = train(&plan, dir.path(), None, &mut Watcher::default());
+    assert_eq!(schema_of(&given.folder), schema);
+    let of_models = |run: &RunFolder| {
+        let parts = contents(run).into_iter();
+        parts.filter(|(name, _)| name.starts_with("model")).collect::<Vec<_>>()
+    };
+    assert!(of_models(&given.folder) == of_models(&inferred.folder), "the weights differ");
+}
+
+#[test]
+fn an_edited_schema_decides_kinds_words_and_features() {
+    let (dir, plan) = mixed(&[], &rows(40, 1000));
+    let about = |plan: &Plan| workload(plan, None).about().data;
+    assert!(about(&plan).contains("1 categories and 6 numbers"), "{}", about(&plan));
+    // The gap is a category, one color and one word are unknown, and the size is no feature.
+    let schema = "[[column]]\nname = \"gap\"\nkind = \"category\"\n\
+                  [[column]]\nname = \"color\"\nkind = \"category\"\nvalues = [\"red\", \"blue\"]\n\
+                  [[column]]\nname = \"words\"\nkind = \"list\"\nseparator = \";\"\n\
+                  values = [\"a\", \"b\", \"z\"]\n";
+    let plan = by_schema(dir.path(), schema, &["train.epochs=1"]);
+    assert!(about(&plan).contains("2 categories and 2 numbers"), "{}", about(&plan));
+    let run = train(&plan, dir.path(), None, &mut Watcher::default()).folder;
+    let encoder = fs::read_to_string(run.path().join("encoder.json")).expect("a coding");
+    let encoder: serde_json::Value = serde_json::from_str(&encoder).expect("JSON");
+    assert_eq!(encoder["columns"][1]["vocabulary"], serde_json::json!(["blue", "red"]));
+    assert_eq!(encoder["columns"][2]["vocabulary"], serde_json::json!(["a", "b"]));
+}
+
+/// A strict schema: no other color, and every size there.
+const STRICT: &str = "[[column]]\nname = \"size\"\nkind = \"number\"\nmissing = false\n\
+                      [[column]]\nname = \"color\"\nkind = \"category\"\n\
+                      values = [\"red\", \"green\", \"blue\"]\nunknown = false\n";
+
+#[test]
+fn every_later_file_is_checked_against_the_schema_of_the_run() {
+    let _alone = updraft_testing::alone();
+    let (dir, _) = mixed(&[], &rows(40, 1000));
+    let plan = by_schema(dir.path(), STRICT, &["train.epochs=2"]);
+    let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+    let mut stops = Watcher { stop_after: Some(3), ..Watcher::default() };
+    let stopped = train(&plan, dir.path(), None, &mut stops);
+    assert_eq!(stopped.ending, Ending::Stopped);
+    // A run has a copy: the file may be gone.
+    fs::remove_file(dir.path().join("edited.toml")).expect("removed");
+    assert!(plan.find_inputs(None).is_err() && open(&plan, None).is_err());
+    let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut Watcher::default());
+    assert!(contents(&resumed.folder) == contents(&whole.folder), "the resumed run differs");
+
+    let test = dir.path().join("test.csv");
+    let model = TrainedModel::load(whole.folder.path(), "flex").expect("a run");
+    for (row, expected) in [
+        ("2,violet", "line 2, column `color`: `violet` is none of the values of the schema"),
+        (",red", "line 2, column `size`: the value is missing, which the schema does not accept"),
+        ("two,red", "line 2, column `size`: expected a finite number, got `two`"),
+    ] {
+        fs::write(&test, format!("{HEADER}{row},a,7,3,yes,low,large\n")).expect("written");
+        let error = open(&plan, Some(&whole.folder)).expect_err(expected).to_string();
+        assert!(error.contains(expected) && error.contains("test.csv"), "{error}");
+        let new = dir.path().join("new.csv");
+        fs::write(&new, format!("size,color\n{row}\n")).expect("written");
+        let error = model.predict(&new).expect_err(expected);
+        assert!(error.is_input() && error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_schema_that_cannot_be_used_is_refused_with_its_file() {
+    let (dir, _) = mixed(&[], &rows(40, 1000));
+    for (schema, expected) in [
+        ("[[column]]\nname = \"price\"\nkind = \"number\"\n", "`price` is a target"),
+        ("[[column]]\nname = \"size\"\nkind = \"digits\"\n", "unknown variant `digits`"),
+        ("column = 3\n", "invalid type"),
+    ] {
+        let plan = by_schema(dir.path(), schema, &[]);
+        let error = plan.find_inputs(None).expect_err(expected);
+        assert!(error.is_input(), "{error}");
+        let error = error.to_string();
+        assert!(error.contains(expected) && error.contains("edited.toml"), "{error}");
+    }
+    let plan = by_schema(dir.path(), "[[column]]\nname = \"colour\"\nkind = \"category\"\n", &[]);
+    assert!(plan.find_inputs(None).is_ok());
+    let error = open(&plan, None).expect_err("no such column").to_string();
+    assert!(error.contains("`data.schema` is") && error.contains("no column `colour`"), "{error}");
+    fs::remove_file(dir.path().join("edited.toml")).expect("removed");
+    let error = plan.find_inputs(None).expect_err("no such file").to_string();
+    assert!(error.contains("`data.schema`") && error.contains("edited.toml"), "{error}");
+    // Keys that name columns one by one are not read beside it.
+    for set in ["data.numbers=['size']", "data.lists={words=';'}", "data.features=['size']"] {
+        let error = crate::plans::read_with(MIXED, &["data.schema=s.toml", set]);
+        let error = error.map(drop).expect_err("refused").to_string();
+        assert!(error.contains("is not read beside `data.schema"), "{error}");
+    }
+}
