@@ -12,6 +12,7 @@ mod kernels;
 mod layer_table;
 mod log;
 mod performance;
+mod predictions;
 mod program;
 mod progress;
 mod quantization;

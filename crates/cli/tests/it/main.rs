@@ -20,6 +20,7 @@ mod memory;
 mod next;
 mod options;
 mod pipeline;
+mod predict_parts;
 mod profiles;
 mod quantize;
 mod record;

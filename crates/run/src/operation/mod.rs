@@ -3,6 +3,7 @@
 mod any;
 mod evaluate;
 mod evaluate_int8;
+mod evaluate_on_ranks;
 mod examples;
 mod initial;
 mod kernels;
@@ -21,6 +22,7 @@ mod validation;
 mod verify;
 
 pub use any::AnyWorkload;
+pub use evaluate_on_ranks::{EvaluatedForm, RankEvaluation};
 pub use kernels::KernelChoice;
 pub use layer_times::{LayerTime, LayerTimes};
 pub use lr_search::LrSearch;
