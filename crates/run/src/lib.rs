@@ -47,7 +47,7 @@ pub use task::{
 // Operations on tasks.
 pub use operation::{
     AnyModel, AnyWorkload, Beginning, CheckResult, EvaluatedForm, KernelChoice, LayerTime,
-    LayerTimes, LrSearch, MetricPair, ModelForm, Observer, OnExamples, PredictionTrace,
+    LayerTimes, LrSearch, MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, RankCosts,
     RankEvaluation, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, Training,
     Validation, VerifyInputs, load,
 };

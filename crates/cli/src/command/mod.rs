@@ -16,6 +16,7 @@ mod predict_files;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;
+pub(crate) mod scale_estimate;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -174,6 +174,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         ([&["batch-sweep", quick][..], &cuda].concat(), ABSENT),
         (vec!["batch-sweep", quick, "--sizes", "2,1"], "sizes must increase"),
         ([&["tune-performance", quick][..], &cuda].concat(), ABSENT),
+        (
+            vec!["scale-estimate", quick, "--ranks", "9999", "--bandwidth", "1", "--latency", "1"],
+            "it must be at least 9999",
+        ),
         (vec!["verify", "--device", "cuda:0"], ABSENT),
         (vec!["verify", "--task", "chess"], "there is no task `chess`"),
         (vec!["endure", "--task", "chess"], "there is no task `chess`"),

@@ -27,6 +27,7 @@ mod record;
 mod refused;
 mod resume;
 #[cfg(unix)]
+mod scale_estimate;
 mod signals;
 mod tables;
 mod tasks;

@@ -16,14 +16,14 @@ use updraft_trainer::{Control, Evaluation, Event, RankTimes};
 use crate::plans::read_with;
 use crate::train::{ROWS, Watcher, device, train, workload};
 
-const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_images = 24\n\
+pub(crate) const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_images = 24\n\
     [model]\nkind = \"separable\"\n[train]\nepochs = 6\nbatch = 16\nlearning_rate = 0.005\n\
     clip_norm = 1e9\noptimizer = { kind = \"sgd\", momentum = 0.0 }\n\
     schedule = { kind = \"constant\" }\n";
 
 /// Losses and gradient norms of the updates, and the ranks that the epochs have times of.
 #[derive(Debug, Default)]
-struct Updates(Vec<(f64, f64)>, Vec<usize>);
+pub(crate) struct Updates(pub(crate) Vec<(f64, f64)>, Vec<usize>);
 
 impl Observer for Updates {
     fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
@@ -136,18 +136,18 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn plan(text: &str, sets: &[&str]) -> Plan {
+pub(crate) fn plan(text: &str, sets: &[&str]) -> Plan {
     read_with(text, sets).unwrap_or_else(|error| panic!("{sets:?}: {error}")).plan
 }
 
 /// The same for a thread of a test that is alone already.
-fn unlocked(text: &str, sets: &[&str]) -> Plan {
+pub(crate) fn unlocked(text: &str, sets: &[&str]) -> Plan {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Plan::read(TASKS, text, Path::new("c.toml"), &sets).expect("valid").plan
 }
 
 /// A run of one rank that stopped after its first update.
-fn stopped(plan: &Plan, runs: &Path) -> RunFolder {
+pub(crate) fn stopped(plan: &Plan, runs: &Path) -> RunFolder {
     let mut watcher = Watcher { stop_after: Some(1), ..Watcher::default() };
     train(plan, runs, None, &mut watcher).folder
 }
