@@ -43,6 +43,8 @@ Choose settings:
   batch-find  find the largest batch that fits into memory
   batch-sweep
               throughput, latency and memory by batch size
+  scale-estimate
+              the step, efficiency and restarts on many ranks
   compare-options
               what each optimization brings, and whether results stay equal
   tune-performance
@@ -86,9 +88,8 @@ fn main() -> ExitCode {
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
         | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify"
-        | "validate" | "endure" | "compare-options" | "batch-sweep" | "tune-performance" => {
-            updraft::run(&command, &rest)
-        }
+        | "validate" | "endure" | "compare-options" | "batch-sweep" | "tune-performance"
+        | "scale-estimate" => updraft::run(&command, &rest),
         "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {

@@ -5,8 +5,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
     batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
-    pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance, validate,
-    verify, warm_up,
+    pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
+    tune_performance, validate, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -49,6 +49,7 @@ pub(crate) enum Command {
     BatchFind(batch_find::BatchFindArgs),
     #[command(hide = true)]
     BatchProbe(batch_find::BatchProbeArgs),
+    ScaleEstimate(scale_estimate::ScaleEstimateArgs),
     Validate(validate::ValidateArgs),
     Verify(verify::VerifyArgs),
     Endure(endure::EndureArgs),

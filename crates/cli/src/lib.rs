@@ -12,6 +12,7 @@ mod kernels;
 mod layer_table;
 mod log;
 mod performance;
+mod predictions;
 mod program;
 mod progress;
 mod quantization;
@@ -127,8 +128,8 @@ fn ended(error: &anyhow::Error) -> u8 {
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
         batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
-        pipeline, predict, probe, quantize, report, tasks, train, tune, tune_performance, validate,
-        verify, warm_up,
+        pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
+        tune_performance, validate, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -147,6 +148,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::BatchSweep(args) => batch_sweep::dry_run(registry, args),
             Command::TunePerformance(args) => tune_performance::dry_run(registry, args),
             Command::BatchFind(args) => batch_find::dry_run(registry, args),
+            Command::ScaleEstimate(args) => scale_estimate::dry_run(registry, args),
             Command::WarmUp(args) => warm_up::dry_run(registry, args),
             Command::Validate(args) => validate::dry_run(registry, args),
             Command::Verify(args) => verify::dry_run(registry, args),
@@ -179,6 +181,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::TuneTrial(args) => tune::trial(registry, args, &log),
         Command::BatchFind(args) => batch_find::run(registry, args),
         Command::BatchProbe(args) => batch_find::probe(registry, args),
+        Command::ScaleEstimate(args) => scale_estimate::run(registry, args),
         Command::WarmUp(args) => warm_up::run(registry, args),
         Command::Validate(args) => validate::run(registry, args),
         Command::Verify(args) => verify::run(registry, args),

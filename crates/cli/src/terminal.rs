@@ -32,7 +32,7 @@ pub(crate) fn print_json(value: &Value) -> Result<()> {
 }
 
 /// JSON in which control characters are escaped, such as `\u001b`.
-fn json_text(value: &Value) -> String {
+pub(crate) fn json_text(value: &Value) -> String {
     let text = value.to_string();
     if !text.chars().any(is_active) {
         return text;

@@ -1,8 +1,10 @@
-//! `train` on several ranks: repeats its bits, ends if a rank is killed, and resumes.
+//! Commands on several ranks: `train` repeats its bits, ends if a rank is killed, and resumes; `eval`
+//! and `predict` print what one rank prints.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test without a harness")]
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,6 +51,7 @@ fn main() {
     assert_eq!(weights(killed), expected);
     println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
 
+    scores_and_predictions(&run_of(whole).unwrap());
     launched(&expected);
     launched_again_without_a_checkpoint(&expected);
     interrupted(&expected);
@@ -70,12 +73,93 @@ fn main() {
     println!("settings that need a single rank are refused by their keys");
 }
 
+/// `eval` and `predict` print what one rank prints, for any number of ranks.
+fn scores_and_predictions(run: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let images = folder.path().join("in");
+    fs::create_dir(&images).unwrap();
+    for at in 0..300_u16 {
+        let pixel = |x, y| image::Rgb([(x * 9) as u8, (y * 7) as u8, (at % 256) as u8]);
+        let image = image::RgbImage::from_fn(16, 16, pixel);
+        image.save(images.join(format!("{at:03}.png"))).unwrap();
+    }
+    let (run, images) = (run.to_str().unwrap(), images.to_str().unwrap());
+    let parts = folder.path().join("parts");
+    let kept = ["predict", run, images, "--json", "--parts", parts.to_str().unwrap()];
+    for arguments in [
+        &["eval", run, "--json", "--tta", "flip"][..],
+        &["predict", run, images],
+        &["predict", run, images, "--json", "--top", "2"],
+        &kept,
+    ] {
+        let printed = |child: Child| {
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{arguments:?}: {text}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let alone = printed(updraft(arguments));
+        assert!(alone.lines().count() >= if arguments[0] == "eval" { 1 } else { 300 });
+        for ranks in [2, 3] {
+            if parts.exists() {
+                fs::remove_dir_all(&parts).unwrap();
+            }
+            assert!(printed(mpirun_of(ranks, arguments)) == alone, "{arguments:?}, {ranks} ranks");
+        }
+    }
+    println!("eval and predict: two and three ranks print what one prints");
+
+    // Of 150 parts, those that were finished when rank 1 was killed are not repeated.
+    fs::remove_dir_all(&parts).unwrap();
+    let finished = || fs::read_dir(&parts).map_or(0, Iterator::count);
+    let child = launcher(&[], &kept);
+    wait_until("a part", || finished() > 10);
+    kill_rank_1(&parts);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("from the finished parts"), "{text}");
+    let alone = updraft(&["predict", run, images, "--json"]).wait_with_output().unwrap();
+    assert!(output.stdout == alone.stdout, "{text}");
+    println!("launch: rank 1 of predict was killed, and the restarted ranks print the same");
+
+    let mut child = launcher(&[], &["predict", run, images]);
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    kill_rank_1(&folder.path().join("in"));
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("only with --parts"), "{text}");
+
+    fs::write(folder.path().join("in/150.png"), "no image").unwrap();
+    let alone = updraft(&["predict", run, images]).wait_with_output().unwrap();
+    let ranks = mpirun(&["predict", run, images]).wait_with_output().unwrap();
+    assert_eq!((alone.status.code(), ranks.status.code()), (Some(2), Some(2)));
+    assert!(ranks.stdout == alone.stdout && !alone.stdout.is_empty());
+    let text = String::from_utf8_lossy(&ranks.stderr).into_owned();
+    assert!(text.contains("150.png"), "{text}");
+    println!("predict: a damaged file ends all ranks after the lines before it");
+}
+
+/// A command without a launcher.
+fn updraft(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_updraft"))
+        .args(arguments)
+        .env("RAYON_NUM_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
 /// Starts two ranks of `train`, in a process group of their own as a shell does.
 fn launch(runs: &Path, options: &[&str], sets: &[&str]) -> Child {
-    let mut arguments = vec!["launch", "-n", "2"];
-    arguments.extend(options);
-    arguments.extend(["--", "train", "--runs", runs.to_str().unwrap()]);
+    let mut arguments = vec!["train", "--runs", runs.to_str().unwrap()];
     arguments.extend(SMALL.iter().chain(sets).flat_map(|set| ["--set", set]));
+    launcher(options, &arguments)
+}
+
+/// Starts two ranks of a command by `launch`.
+fn launcher(options: &[&str], arguments: &[&str]) -> Child {
+    let arguments = [&["launch", "-n", "2"], options, &["--"], arguments].concat();
     Command::new(env!("CARGO_BIN_EXE_updraft"))
         .args(arguments)
         .env("RAYON_NUM_THREADS", "1")
@@ -172,8 +256,12 @@ fn timed_out() {
 }
 
 fn mpirun(arguments: &[&str]) -> Child {
+    mpirun_of(2, arguments)
+}
+
+fn mpirun_of(ranks: usize, arguments: &[&str]) -> Child {
     Command::new("mpirun")
-        .args(["-n", "2", "--oversubscribe", "--bind-to", "none"])
+        .args(["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"])
         .args(["--mca", "btl_vader_single_copy_mechanism", "none"])
         .arg(env!("CARGO_BIN_EXE_updraft"))
         .args(arguments)

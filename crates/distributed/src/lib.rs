@@ -3,6 +3,7 @@
 mod agree;
 mod alone;
 mod collective;
+mod cost;
 mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -27,6 +28,9 @@ pub use agree::{agree, gather};
 pub use reduce::{AllReduce, gather_f64, sum_f64};
 pub use share::Share;
 pub use wire::Wire;
+
+// What exchanges, checkpoints and failures cost.
+pub use cost::{Network, Restarts, StepExchange};
 
 // How ranks are started.
 pub use launch::{Launch, LaunchError, Launcher};

@@ -3,7 +3,7 @@
 use crate::{Collective, CollectiveError, Wire};
 
 /// Numbers that are exchanged at a time: 8 MiB in f32.
-const BUCKET: usize = 2 << 20;
+pub(crate) const BUCKET: usize = 2 << 20;
 
 /// Sums of f32 over all ranks, with the buffers that it needs.
 ///

@@ -8,9 +8,10 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
+use updraft_data::Digest;
 use updraft_trainer::{
-    CheckpointError, best_checkpoint, check_checkpoint, checkpoint_step, list_checkpoints,
-    remove_remains, set_aside_checkpoints,
+    CheckpointError, best_checkpoint, check_checkpoint, checkpoint_contents, checkpoint_step,
+    list_checkpoints, remove_remains, set_aside_checkpoints,
 };
 
 use crate::bounded::{self, CONFIG_BYTES, RECORD_BYTES};
@@ -225,6 +226,17 @@ impl RunFolder {
             return Ok(best);
         }
         self.newest_checkpoint()
+    }
+
+    /// SHA-256 of the checkpoint that is served: the same for the same model.
+    ///
+    /// # Errors
+    /// As [`served_checkpoint`](Self::served_checkpoint), and [`RunError::Checkpoint`] or
+    /// [`RunError::Damaged`] for one that is damaged.
+    pub fn served_digest(&self, plan: &Plan) -> Result<String, RunError> {
+        let path = self.served_checkpoint(plan)?;
+        let contents = checkpoint_contents(&path).map_err(|error| self.advised(error))?;
+        Ok(Digest::new("served checkpoint").bytes(format!("{contents:?}").as_bytes()).hex())
     }
 
     /// The error of a checkpoint that cannot be used, with the newest usable one if files of

@@ -46,9 +46,10 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LayerTime, LayerTimes, LrSearch,
-    MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, TestBatch, TestOutputs, Timed,
-    TimedStep, TimedWork, Trained, Training, Validation, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, EvaluatedForm, KernelChoice, LayerTime,
+    LayerTimes, LrSearch, MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, RankCosts,
+    RankEvaluation, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, Training,
+    Validation, VerifyInputs, load,
 };
 
 // Our kernels, or burn's operations.

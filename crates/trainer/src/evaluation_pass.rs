@@ -5,10 +5,10 @@ use std::time::Instant;
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
-use crate::batch_numbers::BatchTensors;
+use crate::batch_numbers::{BatchNumbers, BatchTensors};
 use crate::metric::{Evaluation, LossSums, Score};
 use crate::monitor::StepTimes;
-use crate::stream::{BatchStream, EpochStream, StreamError};
+use crate::stream::{BatchStream, EpochPart, StreamError};
 use crate::task::{StepContext, Task, metric_specs};
 use crate::tensors::Tensors;
 
@@ -18,7 +18,7 @@ use crate::tensors::Tensors;
 pub struct EvaluationPass<'a, M, T: Task<M>> {
     task: &'a T,
     model: &'a M,
-    batches: Box<dyn EpochStream<T::Batch> + 'a>,
+    batches: EpochPart<'a, T::Batch>,
     device: &'a Device,
     policy: Policy,
     sums: LossSums,
@@ -47,7 +47,17 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         device: &'a Device,
         policy: Policy,
     ) -> Self {
-        let batches = stream.epoch(0);
+        Self::over(EpochPart::all(stream.epoch(0)), task, model, device, policy)
+    }
+
+    /// A pass over batches of a stream.
+    pub(crate) fn over(
+        batches: EpochPart<'a, T::Batch>,
+        task: &'a T,
+        model: &'a M,
+        device: &'a Device,
+        policy: Policy,
+    ) -> Self {
         let (sums, score, times) = Default::default();
         Self { task, model, batches, device, policy, sums, score, times }
     }
@@ -71,6 +81,25 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         &mut self,
         keep: impl FnOnce(&T::Input) -> K,
     ) -> Result<Option<(K, T::Output, usize)>, StreamError> {
+        let Some((kept, output, (samples, numbers))) = self.measure_next(keep)? else {
+            return Ok(None);
+        };
+        self.add(samples, &numbers);
+        Ok(Some((kept, output, samples)))
+    }
+
+    /// Adds the numbers of a batch, here or of another rank, to the sums.
+    pub(crate) fn add(&mut self, samples: usize, batch: &BatchNumbers) {
+        self.sums.add(batch.loss, &batch.parts, samples);
+        self.score.add(&batch.numbers, samples);
+    }
+
+    /// Computes the next batch without adding it to the sums.
+    #[allow(clippy::type_complexity, reason = "the form of an iterator of results")]
+    pub(crate) fn measure_next<K>(
+        &mut self,
+        keep: impl FnOnce(&T::Input) -> K,
+    ) -> Result<Option<(K, T::Output, (usize, BatchNumbers))>, StreamError> {
         let mut last = Instant::now();
         let mut lap_us = || {
             let before = std::mem::replace(&mut last, Instant::now());
@@ -88,11 +117,9 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         let output = output.cast_floats(self.policy.output);
         let losses = self.task.loss(&output, &target);
         let read = BatchTensors::new(losses, self.task.measure(&output, &target), None).read();
-        self.sums.add(read.loss, &read.parts, samples);
-        self.score.add(&read.numbers, samples);
         let forward_us = lap_us();
         self.times = StepTimes { data_wait_us, copy_us, forward_us, ..StepTimes::default() };
-        Ok(Some((kept, output, samples)))
+        Ok(Some((kept, output, (samples, read))))
     }
 
     /// The number of samples so far.

@@ -47,7 +47,9 @@ mod tensors;
 mod unread;
 
 // Tasks and data.
-pub use stream::{BatchStream, Converted, Counted, EpochStream, StreamError, with_graph};
+pub use stream::{
+    BatchStream, Converted, Counted, EpochPart, EpochStream, StreamError, with_graph,
+};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 
@@ -110,6 +112,7 @@ pub use segments::{SegmentedPass, Segments};
 // Scoring a model.
 pub use evaluate::{Evaluated, evaluate};
 pub use evaluation_pass::{EvaluatedBatch, EvaluationPass};
+pub use ranks::evaluate_on_ranks;
 
 // Checkpoints on disk.
 pub use checkpoint::{

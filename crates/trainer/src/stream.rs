@@ -1,6 +1,8 @@
 //! Streams of batches: the data of a run.
 
 use std::error::Error;
+use std::fmt;
+use std::ops::Range;
 
 use burn::tensor::kind::Autodiff;
 use burn::tensor::{Device, Tensor};
@@ -44,6 +46,25 @@ pub trait BatchStream<B> {
         Ok(stream)
     }
 
+    /// The batches of an epoch with these numbers, counted from 0, for ranks that each take a part.
+    ///
+    /// By default the earlier ones are taken and dropped; a stream that may leave out whole batches
+    /// has to count them.
+    ///
+    /// # Errors
+    /// If an earlier batch cannot be delivered.
+    fn epoch_part(
+        &self,
+        epoch: u64,
+        batches: Range<usize>,
+    ) -> Result<EpochPart<'_, B>, StreamError> {
+        let mut stream = self.epoch(epoch);
+        for _ in 0..batches.start {
+            stream.next().transpose()?;
+        }
+        Ok(EpochPart::first(stream, batches.len()))
+    }
+
     /// Batches in an epoch.
     fn batches(&self) -> usize;
 
@@ -67,6 +88,49 @@ pub trait EpochStream<B>: Iterator<Item = Result<B, StreamError>> {
 
     /// Samples that were left out because they could not be delivered.
     fn left_out(&self) -> usize;
+}
+
+/// Neighboring batches of an epoch; see [`BatchStream::epoch_part`].
+pub struct EpochPart<'a, B> {
+    batches: Box<dyn EpochStream<B> + 'a>,
+    left: usize,
+}
+
+impl<'a, B> EpochPart<'a, B> {
+    /// Everything that a stream delivers.
+    #[must_use]
+    pub fn all(batches: Box<dyn EpochStream<B> + 'a>) -> Self {
+        Self::first(batches, usize::MAX)
+    }
+
+    /// The first batches that a stream delivers.
+    #[must_use]
+    pub fn first(batches: Box<dyn EpochStream<B> + 'a>, count: usize) -> Self {
+        Self { batches, left: count }
+    }
+
+    /// The same part of a stream that is made of this one, batch by batch.
+    pub fn map_stream<C>(
+        self,
+        convert: impl FnOnce(Box<dyn EpochStream<B> + 'a>) -> Box<dyn EpochStream<C> + 'a>,
+    ) -> EpochPart<'a, C> {
+        EpochPart { batches: convert(self.batches), left: self.left }
+    }
+}
+
+impl<B> fmt::Debug for EpochPart<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpochPart").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<B> Iterator for EpochPart<'_, B> {
+    type Item = Result<B, StreamError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        self.batches.next()
+    }
 }
 
 /// The batches of an iterator, with all samples; its state is the number of batches that were
@@ -130,6 +194,14 @@ impl<C: Collate> BatchStream<C::Batch> for Loader<C> {
         Ok(Box::new(Loaded(Self::resume(self, &read(state)?)?)))
     }
 
+    fn epoch_part(
+        &self,
+        epoch: u64,
+        batches: Range<usize>,
+    ) -> Result<EpochPart<'_, C::Batch>, StreamError> {
+        Ok(EpochPart::all(Box::new(Loaded(Self::epoch_part(self, epoch, batches)))))
+    }
+
     fn batches(&self) -> usize {
         Self::batches(self)
     }
@@ -178,6 +250,14 @@ impl<S: DeviceSamples> BatchStream<S::Batch> for ResidentSet<S> {
         state: &Value,
     ) -> Result<Box<dyn EpochStream<S::Batch> + '_>, StreamError> {
         Ok(Box::new(Resident(Self::resume(self, &read(state)?)?)))
+    }
+
+    fn epoch_part(
+        &self,
+        epoch: u64,
+        batches: Range<usize>,
+    ) -> Result<EpochPart<'_, S::Batch>, StreamError> {
+        Ok(EpochPart::all(Box::new(Resident(Self::epoch_part(self, epoch, batches)))))
     }
 
     fn batches(&self) -> usize {
@@ -255,6 +335,16 @@ impl<S: BatchStream<A>, A, B> BatchStream<B> for Converted<S, A, B> {
     ) -> Result<Box<dyn EpochStream<B> + '_>, StreamError> {
         let batches = self.stream.resume(epoch, state)?;
         Ok(Box::new(ConvertedEpoch { batches, convert: self.convert }))
+    }
+
+    fn epoch_part(
+        &self,
+        epoch: u64,
+        batches: Range<usize>,
+    ) -> Result<EpochPart<'_, B>, StreamError> {
+        let part = self.stream.epoch_part(epoch, batches)?;
+        let convert = self.convert;
+        Ok(part.map_stream(|batches| Box::new(ConvertedEpoch { batches, convert })))
     }
 
     fn batches(&self) -> usize {

@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit, Views};
-use updraft_run::{Ability, AnyWorkload, Int8Network, LayerTimes, Plan, Registry};
+use updraft_distributed::{Alone, Collective, Shared};
+use updraft_run::{
+    Ability, AnyWorkload, EvaluatedForm, Int8Network, LayerTimes, Plan, RankEvaluation, Registry,
+};
 use updraft_trainer::{Control, Evaluation};
 
 use super::would::{Would, data_of, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
 use crate::progress::{Display, evaluation_text};
+use crate::stop::NothingToSave;
 use crate::wrap::hanging;
 use crate::{layer_table, stop};
 
@@ -67,6 +71,14 @@ impl From<ViewsArg> for Views {
 }
 
 impl EvalArgs {
+    /// Returns an error for options that several ranks do not support.
+    pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
+        if ranks > 1 && self.trace_steps.is_some() {
+            bail!("`--trace-steps` needs a single rank");
+        }
+        Ok(())
+    }
+
     /// Opens the run, and its int8 network if that is asked for.
     fn open(&self, registry: Registry) -> Result<(OpenedRun, Option<Int8Network>)> {
         let check = |plan: &Plan| match (self.int8.int8, self.tta) {
@@ -100,21 +112,15 @@ pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
 
 /// Prints the score to standard output.
 pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
-    let (run, network) = args.open(registry)?;
+    let (mut run, network) = args.open(registry)?;
+    let ranks = run.connect(args.int8.device(&args.device))?;
     let mut display = Display::new();
-    let workload = run.workload(args.data.as_deref(), &mut display)?;
-    let scored = match (&network, args.trace_steps) {
-        (Some(network), _) => Scored::Int8(network),
-        (None, Some(steps)) => Scored::Traced(steps),
-        (None, None) => Scored::Model,
-    };
-    let score = score_of(&*workload, &run, scored, &mut display, ACTIVITY)?;
-    let averaged = args.tta.map(|views| {
-        let views = Views::from(views);
-        let scored = Scored::Averaged(views);
-        Ok::<_, anyhow::Error>((views, score_of(&*workload, &run, scored, &mut display, ACTIVITY)?))
-    });
-    let averaged = averaged.transpose()?;
+    let scored = evaluate(args, &run, network.as_ref(), &mut ranks.collective(), &mut display);
+    let is_first = ranks.collective().rank() == 0;
+    let Scores { samples, score, averaged } = ranks.finish(scored)?;
+    if !is_first {
+        return Ok(());
+    }
     if args.json {
         let mut printed = json!(score);
         if let Some((views, score)) = &averaged {
@@ -122,7 +128,6 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         }
         crate::print_json(&printed)?;
     } else {
-        let samples = workload.about().samples;
         let line =
             |score: &Evaluation| format!("{}, {} {samples}", evaluation_text(score), score.samples);
         crate::print(&hanging("test ", &line(&score)))?;
@@ -139,6 +144,39 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     Ok(())
 }
 
+/// What is printed.
+struct Scores {
+    /// The name of samples.
+    samples: &'static str,
+    score: Evaluation,
+    averaged: Option<(Views, Evaluation)>,
+}
+
+/// Evaluates what is asked for, together with the other ranks.
+fn evaluate(
+    args: &EvalArgs,
+    run: &OpenedRun,
+    network: Option<&Int8Network>,
+    ranks: &mut Shared,
+    display: &mut Display,
+) -> Result<Scores> {
+    args.refuse_on_ranks(ranks.size())?;
+    // A rank that stops leaves the others without a score: the signal ends all of them.
+    let _unasked = (ranks.size() > 1).then(NothingToSave::begin);
+    let workload = run.workload_on(ranks, args.data.as_deref(), display)?;
+    let scored = match (network, args.trace_steps) {
+        (Some(network), _) => Scored::Form(EvaluatedForm::Int8(network)),
+        (None, Some(steps)) => Scored::Traced(steps),
+        (None, None) => Scored::Form(EvaluatedForm::Served),
+    };
+    let mut score = |scored| score_of(&*workload, (run, ranks), scored, display, ACTIVITY);
+    let all = score(scored)?;
+    let averaged = args.tta.map(Views::from);
+    let averaged = averaged
+        .map(|views| anyhow::Ok((views, score(Scored::Form(EvaluatedForm::Averaged(views)))?)));
+    Ok(Scores { samples: workload.about().samples, score: all, averaged: averaged.transpose()? })
+}
+
 /// Evaluates a run's model with a progress bar.
 pub(crate) fn score(
     workload: &dyn AnyWorkload,
@@ -146,40 +184,44 @@ pub(crate) fn score(
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
-    score_of(workload, run, Scored::Model, display, activity)
+    let scored = Scored::Form(EvaluatedForm::Served);
+    score_of(workload, (run, &mut Shared::new(Alone)), scored, display, activity)
 }
 
 /// What is evaluated.
 enum Scored<'a> {
-    /// The run's model.
-    Model,
-    /// The same, with a trace of the first batches.
+    /// The run's model or its int8 network.
+    Form(EvaluatedForm<'a>),
+    /// The run's model, with a trace of the first batches.
     Traced(u64),
-    /// Its outputs averaged over several views of each input.
-    Averaged(Views),
-    /// The int8 network of the run.
-    Int8(&'a Int8Network),
 }
 
-/// The same, of what is given.
+/// The same, of what is given, on ranks that divide the batches.
 fn score_of(
     workload: &dyn AnyWorkload,
-    OpenedRun { folder, plan, device }: &OpenedRun,
+    (OpenedRun { folder, plan, device, selection }, ranks): (&OpenedRun, &mut Shared),
     scored: Scored<'_>,
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
     let total = workload.about().test_samples as u64;
+    let (is_first, size) = (ranks.rank() == 0, ranks.size());
     let poll = &mut |samples: usize| {
-        let progress = Progress { done: samples as u64, total, unit: ProgressUnit::Samples };
-        display.preparing(activity, progress);
+        if is_first {
+            // The ranks have equally many batches, or one fewer.
+            let done = total.min((samples * size) as u64);
+            let progress = Progress { done, total, unit: ProgressUnit::Samples };
+            display.preparing(activity, progress);
+        }
         if stop::requested() { Control::Stop } else { Control::Continue }
     };
     let score = match scored {
-        Scored::Model => workload.evaluate(plan, folder, device, poll),
         Scored::Traced(steps) => workload.trace_evaluation(plan, folder, steps, device, poll),
-        Scored::Averaged(views) => workload.evaluate_averaged(plan, folder, views, device, poll),
-        Scored::Int8(network) => workload.evaluate_int8(plan, folder, network, device, poll),
+        Scored::Form(form) => {
+            let collective: &mut dyn Collective = ranks;
+            let evaluation = RankEvaluation { plan, folder, form, device, selection, collective };
+            workload.evaluate_on_ranks(evaluation, poll)
+        }
     }?;
     display.clear();
     score.ok_or_else(|| stopped("all test samples were scored"))

@@ -1,4 +1,4 @@
-//! `launch`: several ranks of `train` on this machine, started again when one is lost.
+//! `launch`: several ranks of a command on this machine, started again when one is lost.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,6 +11,8 @@ use clap::{Args, Parser};
 use updraft_run::{Registry, RunFolder};
 
 use super::cannot;
+use super::eval::{self, EvalArgs};
+use super::predict::{self, PredictArgs};
 use super::train::{TrainCommand, refuse_on_ranks};
 use super::would::find_inputs;
 use crate::arguments::{self, Arguments};
@@ -27,12 +29,16 @@ Examples:
       updraft launch -n 4 -- train configs/cifar10.toml --data DIR
   Continue a run, and start again with fewer ranks if that does not last:
       updraft launch -n 4 --min-ranks 2 -- train --resume runs/RUN
+  Predict the files of a folder, of which finished parts are kept:
+      updraft launch -n 4 -- predict runs/RUN DIR --parts PARTS
 ";
 
-/// Trains on several ranks of this machine, and starts them again when one is lost.
+/// Trains, evaluates or predicts on several ranks of this machine, and starts them again when one is
+/// lost.
 ///
 /// The ranks are processes that `mpirun` starts and connects. When one of them is killed or hangs,
-/// all are started again from the newest checkpoint. Errors of the arguments, the data or the run
+/// all are started again: `train` from the newest checkpoint, `eval` from the beginning, `predict`
+/// from the finished parts if it keeps them with --parts, and otherwise not. Errors of the arguments, the data or the run
 /// itself, such as a loss that is not finite, end the command. Ctrl-C saves and stops the run;
 /// the second one ends it.
 #[derive(Debug, Args)]
@@ -44,11 +50,11 @@ pub(crate) struct LaunchArgs {
     /// How often the ranks are started again
     #[arg(long, value_name = "N", default_value_t = 3)]
     restarts: u32,
-    /// The fewest ranks: one fewer is started when no checkpoint was written since the last start
-    /// [default: the number of ranks]
+    /// The fewest ranks: one fewer is started when no checkpoint was written since the last start, as
+    /// always of `eval` and `predict` [default: the number of ranks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     min_ranks: Option<u16>,
-    /// `train` with its arguments
+    /// `train`, `eval` or `predict` with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -56,7 +62,11 @@ pub(crate) struct LaunchArgs {
 /// Prints what the ranks would read and write, and the command that starts them.
 pub(crate) fn dry_run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     let ranks = Ranks::new(registry, args)?;
-    ranks.train.train.would(&ranks.train.plan(registry)?).print()?;
+    match &ranks.work {
+        Work::Train(train) => train.train.would(&train.plan(registry)?).print()?,
+        Work::Eval(args) => eval::dry_run(registry, args)?,
+        Work::Predict(args) => predict::dry_run(registry, args)?,
+    }
     crate::print(&format!("would run    {}", ranks.line(args.ranks, &args.command)))
 }
 
@@ -67,7 +77,7 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         bail!("`launch` needs a program that was built with the feature `mpi`");
     }
     let note = Note::new();
-    let resumed = ranks.train.resumed_run().map(Path::to_path_buf);
+    let resumed = ranks.work.resumed_run().map(Path::to_path_buf);
     let least = args.min_ranks.unwrap_or(args.ranks);
     let mut restarts = Restarts { left: args.restarts, ranks: args.ranks, least, newest: None };
     restarts.newest = resumed.as_deref().and_then(newest_checkpoint);
@@ -84,6 +94,10 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         if [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code) {
             return Err(failed().into());
         }
+        if matches!(&ranks.work, Work::Predict(args) if args.parts.is_none()) {
+            let error = anyhow::Error::from(failed());
+            return Err(error.context("`predict` is started again only with --parts"));
+        }
         let newest = run.as_deref().and_then(newest_checkpoint);
         let has_checkpoint = newest.is_some();
         if !restarts.next(newest) {
@@ -97,6 +111,7 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
                 command = ["train".into(), "--resume".into(), run.into()].to_vec();
                 "the newest checkpoint"
             }
+            _ if matches!(ranks.work, Work::Predict(_)) => "the finished parts",
             _ => "the beginning",
         };
         if let Some(begun) = run.take_if(|run| !has_checkpoint && resumed.as_ref() != Some(run)) {
@@ -109,9 +124,26 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     }
 }
 
+/// What the ranks do.
+enum Work {
+    Train(Box<TrainCommand>),
+    Eval(Box<EvalArgs>),
+    Predict(Box<PredictArgs>),
+}
+
+impl Work {
+    /// The run to continue.
+    fn resumed_run(&self) -> Option<&Path> {
+        match self {
+            Self::Train(train) => train.resumed_run(),
+            Self::Eval(_) | Self::Predict(_) => None,
+        }
+    }
+}
+
 /// How the ranks are started.
 struct Ranks {
-    train: TrainCommand,
+    work: Work,
     program: PathBuf,
     /// Threads of each rank, if the environment does not decide them.
     threads: Option<usize>,
@@ -125,21 +157,33 @@ impl Ranks {
             let text = error.to_string();
             anyhow!("{}", text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
         })?;
-        let arguments::Command::Train(train) = inner.command else {
-            bail!("`launch` starts `train`; other commands do not connect ranks");
+        let work = match inner.command {
+            arguments::Command::Train(train) => Work::Train(Box::new(train)),
+            arguments::Command::Eval(args) => Work::Eval(Box::new(args)),
+            arguments::Command::Predict(args) => Work::Predict(Box::new(args)),
+            _ => bail!(
+                "`launch` starts `train`, `eval` and `predict`; other commands do not connect ranks"
+            ),
         };
         if let Some(least) = args.min_ranks.filter(|least| *least > args.ranks) {
             bail!("`--min-ranks` is {least}; it must be at most the ranks, {}", args.ranks);
         }
-        let plan = train.plan(registry)?;
-        find_inputs(&plan, &train.train.config, train.resumed_run())?;
-        refuse_on_ranks(&plan, args.ranks.into(), train.resumed_run().is_some())?;
+        let count = args.ranks.into();
+        match &work {
+            Work::Train(train) => {
+                let plan = train.plan(registry)?;
+                find_inputs(&plan, &train.train.config, train.resumed_run())?;
+                refuse_on_ranks(&plan, count, train.resumed_run().is_some())?;
+            }
+            Work::Eval(args) => args.refuse_on_ranks(count)?,
+            Work::Predict(args) => args.refuse_on_ranks(count)?,
+        }
         let program = std::env::current_exe().context("the program cannot find itself")?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = std::env::var_os("RAYON_NUM_THREADS")
             .is_none()
             .then(|| (processors / usize::from(args.ranks)).max(1));
-        Ok(Self { train, program, threads })
+        Ok(Self { work, program, threads })
     }
 
     fn arguments(&self, ranks: u16, command: &[OsString]) -> Vec<OsString> {

@@ -12,9 +12,11 @@ pub(crate) mod launch;
 pub(crate) mod lr_find;
 pub(crate) mod pipeline;
 pub(crate) mod predict;
+mod predict_files;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;
+pub(crate) mod scale_estimate;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;
@@ -31,6 +33,7 @@ use anyhow::{Context, Result};
 use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
+use updraft_distributed::{Collective, Shared};
 use updraft_run::{
     AnyWorkload, ConfigError, Opening, Plan, Planned, Profile, Registry, RunError, RunFolder,
     Settings, UnusedKey,
@@ -39,6 +42,7 @@ use updraft_run::{
 use crate::device::{choose, choose_for_rank};
 use crate::program::quoted;
 use crate::progress::Display;
+use crate::ranks::Connected;
 use crate::stop::NothingToSave;
 use crate::terminal::say;
 use crate::wrap::hanging;
@@ -161,6 +165,7 @@ pub(crate) struct OpenedRun {
     pub(crate) folder: RunFolder,
     pub(crate) plan: Plan,
     pub(crate) device: Device,
+    pub(crate) selection: Selection,
 }
 
 impl OpenedRun {
@@ -186,9 +191,19 @@ impl OpenedRun {
         let plan = folder.plan(registry)?;
         check(&plan)?;
         folder.refuse_other_model(&plan)?;
-        let (device, _) = choose(&device_spec(device)?)?;
+        let (device, selection) = choose(&device_spec(device)?)?;
         folder.served_checkpoint(&plan)?;
-        Ok(Self { folder, plan, device })
+        Ok(Self { folder, plan, device, selection })
+    }
+
+    /// Connects with the other ranks of a launcher, and chooses the device of this one.
+    pub(crate) fn connect(&mut self, device: &str) -> Result<Connected> {
+        let ranks = Connected::start(self.plan.train.distributed.patience(), |_| Ok(()))?;
+        if let Some(local_rank) = ranks.local_rank() {
+            (self.device, self.selection) =
+                choose_for_rank(&device_spec(device)?, Some(local_rank))?;
+        }
+        Ok(ranks)
     }
 
     /// Opens the run's data and checks that it is the same.
@@ -198,6 +213,27 @@ impl OpenedRun {
         display: &mut Display,
     ) -> Result<Box<dyn AnyWorkload>> {
         let workload = open(&self.plan, data, Some(&self.folder), display)?;
+        workload.check(&self.folder)?;
+        Ok(workload)
+    }
+
+    /// The same on one of several ranks: the first prints, and writes the caches that the others
+    /// read.
+    pub(crate) fn workload_on(
+        &self,
+        ranks: &mut Shared,
+        data: Option<&Path>,
+        display: &mut Display,
+    ) -> Result<Box<dyn AnyWorkload>> {
+        if ranks.rank() == 0 {
+            let workload = self.workload(data, display)?;
+            ranks.barrier()?;
+            return Ok(workload);
+        }
+        ranks.barrier()?;
+        let run = Some(&self.folder);
+        let opening = Opening { dir: data, run, progress: &mut |_, _| {} };
+        let workload = self.plan.task.open(&self.plan, opening)?;
         workload.check(&self.folder)?;
         Ok(workload)
     }

@@ -74,9 +74,9 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     }
     // From here on everything is read from the run folder, as by any later command.
     let plan = trained.folder.plan(registry)?;
-    let (device, _) = device_of(&plan)?;
+    let (device, selection) = device_of(&plan)?;
     let device_name = plan.device.to_string();
-    let run = OpenedRun { folder: trained.folder, plan, device };
+    let run = OpenedRun { folder: trained.folder, plan, device, selection };
     let workload = run.workload(None, &mut display)?;
     let score = taken.take("reload and test", |label| {
         let score = eval::score(&*workload, &run, &mut display, label)?;

@@ -7,16 +7,19 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
+use updraft_distributed::{Collective, Shared};
 use updraft_run::{
-    ClassProbability, ComponentFiles, FilePrediction, Int8Network, LayerTimes, Outcome, Plan,
-    Predicted, PredictedValue, PredictionTrace, Registry, RunError, RunFolder, TrainedModel,
+    ComponentFiles, FilePrediction, Int8Network, LayerTimes, Plan, PredictionTrace, Registry,
+    RunError, RunFolder, TrainedModel,
 };
 use updraft_trainer::Metric;
 
+use super::predict_files::{check_parts, predict_divided};
 use super::would::{Would, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as};
 use crate::Failed;
 use crate::layer_table;
+use crate::predictions::{PartFailed, listed};
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
@@ -26,12 +29,16 @@ use crate::terminal::name;
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The files with the samples, in the format of the run's data
+    /// The files with the samples, in the format of the run's data; a folder stands for its files
     #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
+    /// Keep finished parts in this folder, and print at the end: the same command continues with the
+    /// rest
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "trace_steps"])]
+    pub(super) parts: Option<PathBuf>,
     /// Number of classes to print for each sample, the most probable first [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "out")]
-    top: Option<u16>,
+    pub(super) top: Option<u16>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
@@ -39,7 +46,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "STEP")]
     checkpoint: Option<u64>,
     #[command(flatten)]
-    int8: Int8Args,
+    pub(super) int8: Int8Args,
     /// Trace the first N files or batches of windows: trace-predict.json in the run folder for Chrome
     /// and Perfetto, and the slowest layers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
@@ -47,7 +54,7 @@ pub(crate) struct PredictArgs {
     trace_steps: Option<u64>,
     /// Print one JSON object per sample
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten)]
     image: ImageArgs,
 }
@@ -127,6 +134,16 @@ impl ImageArgs {
 }
 
 impl PredictArgs {
+    /// Returns an error for options that several ranks do not support.
+    pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
+        let single =
+            [("--out", self.image.out.is_some()), ("--trace-steps", self.trace_steps.is_some())];
+        match single.iter().find(|(_, is_given)| ranks > 1 && *is_given) {
+            Some((option, _)) => bail!("`{option}` needs a single rank"),
+            None => Ok(()),
+        }
+    }
+
     /// Opens a run whose task predicts what is asked for, and looks for the files.
     fn open(&self, registry: Registry) -> Result<OpenedRun> {
         let request = self.request()?;
@@ -160,18 +177,23 @@ impl PredictArgs {
                     file.display()
                 );
             }
-            if file.is_dir() {
-                bail!("cannot read `{}`: it is a folder; name its files", file.display());
+            if file.is_dir() && request.is_some() {
+                bail!("cannot read `{}`: it is a folder; name one of its files", file.display());
             }
         }
         Ok(run)
     }
 
     /// Loads the model that predicts.
-    fn load(&self, registry: Registry, folder: &RunFolder) -> Result<TrainedModel, RunError> {
+    fn load(
+        &self,
+        registry: Registry,
+        run: &OpenedRun,
+        device: &str,
+    ) -> Result<TrainedModel, RunError> {
         match self.int8.int8 {
-            true => TrainedModel::load_int8_from(registry, folder),
-            false => TrainedModel::load_from(registry, folder, &self.device),
+            true => TrainedModel::load_int8_from(registry, &run.folder),
+            false => TrainedModel::load_from(registry, &run.folder, device),
         }
     }
 
@@ -205,28 +227,62 @@ pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
     let reads = format!("{model} and {}", files.join(", "));
     match &args.image.out {
         Some(out) => Would::new(reads, out.display()).print(),
-        None => Would::new(reads, "nothing; the predictions are printed").print(),
+        None => {
+            check_parts(args, &run, &listed(&args.files)?)?;
+            let writes = match &args.parts {
+                Some(parts) => format!("parts of the predictions in {}", parts.display()),
+                None => "nothing; the predictions are printed".to_owned(),
+            };
+            Would::new(reads, writes).print()
+        }
     }
 }
 
 /// Prints one line per sample and class, or per sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
-    let run = args.open(registry)?;
+    let mut run = args.open(registry)?;
+    let ranks = run.connect(args.int8.device(&args.device))?;
+    let is_first = ranks.collective().rank() == 0;
+    let predicted = predict(registry, args, &run, &mut ranks.collective());
+    // Rank 0 reports a part that failed, after it has printed those before it.
+    let predicted = match predicted {
+        Err(error) if !is_first && error.is::<PartFailed>() => Ok(()),
+        predicted => predicted,
+    };
+    ranks.finish(predicted)?;
+    if is_first {
+        next_on("report", &args.run);
+    }
+    Ok(())
+}
+
+fn predict(
+    registry: Registry,
+    args: &PredictArgs,
+    run: &OpenedRun,
+    ranks: &mut Shared,
+) -> Result<()> {
+    args.refuse_on_ranks(ranks.size())?;
     if let Some(request) = args.request()? {
-        return run_to_file(registry, args, &run.folder, &request);
+        return run_to_file(registry, args, run, &request);
     }
     // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
-    let model = args.load(registry, &run.folder)?;
+    let files = listed(&args.files)?;
+    if ranks.size() > 1 || args.parts.is_some() {
+        // The device that is chosen by the number of the rank on its machine.
+        let device = match ranks.size() {
+            1 => args.device.clone(),
+            _ => run.selection.id.to_string(),
+        };
+        return predict_divided(args, || args.load(registry, run, &device), (run, ranks), files);
+    }
+    let model = args.load(registry, run, &args.device)?;
     let mut trace = args.trace(&model, &run.folder)?;
-    for file in &args.files {
+    for file in &files {
         let mut printed = Ok(());
-        model.predict_each(file, &mut |mut predicted| {
-            truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
-            printed = match args.json {
-                true => crate::print_json(&json!(predicted)),
-                false => lines(&predicted).iter().try_for_each(|line| crate::print(line)),
-            };
+        model.predict_each(file, &mut |predicted| {
+            printed = args.rendered(predicted).iter().try_for_each(|line| crate::print(line));
             match printed {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -235,22 +291,20 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
         printed?;
         trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
     }
-    show_layers(trace, &run.folder, "file")?;
-    next_on("report", &args.run);
-    Ok(())
+    show_layers(trace, &run.folder, "file")
 }
 
 /// Predicts an image into a file and prints what was written.
 fn run_to_file(
     registry: Registry,
     args: &PredictArgs,
-    folder: &RunFolder,
+    run: &OpenedRun,
     request: &FilePrediction,
 ) -> Result<()> {
     // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
-    let model = args.load(registry, folder)?;
-    let mut trace = args.trace(&model, folder)?;
+    let model = args.load(registry, run, &args.device)?;
+    let mut trace = args.trace(&model, &run.folder)?;
     let mut untraced = Ok(());
     let mut display = Display::new();
     let mut progress = |windows: WindowProgress| {
@@ -270,7 +324,7 @@ fn run_to_file(
         written => written?,
     };
     untraced?;
-    show_layers(trace, folder, "batch")?;
+    show_layers(trace, &run.folder, "batch")?;
     if args.json {
         return crate::print_json(&json!(written));
     }
@@ -292,7 +346,6 @@ fn run_to_file(
     for Metric { spec, value } in &written.metrics {
         crate::print(&format!("{:<22} {}", spec.name, metric_text(spec, *value)))?;
     }
-    next_on("report", &args.run);
     Ok(())
 }
 
@@ -303,56 +356,4 @@ fn show_layers(trace: Option<PredictionTrace>, folder: &RunFolder, step: &str) -
         layer_table::show(folder, LayerTimes::OF_PREDICTION, step, &Display::new())?;
     }
     Ok(())
-}
-
-/// Keeps the most probable classes.
-fn truncate(outcome: &mut Outcome, top: usize) {
-    match outcome {
-        Outcome::Classes(classes) => classes.truncate(top),
-        Outcome::Targets(targets) => {
-            for target in targets {
-                if let PredictedValue::Classes(classes) = &mut target.value {
-                    classes.truncate(top);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// One line per class, number or target.
-fn lines(predicted: &Predicted) -> Vec<String> {
-    let sample = name(&predicted.sample);
-    match &predicted.outcome {
-        Outcome::Classes(classes) => classes
-            .iter()
-            .map(|class| {
-                format!("{sample}  {}  {:.1} %", name(&class.class), 100.0 * class.probability)
-            })
-            .collect(),
-        Outcome::Targets(targets) => targets
-            .iter()
-            .map(|target| format!("{sample}  {}  {}", name(&target.name), text_of(&target.value)))
-            .collect(),
-        other => vec![format!("{sample}  {}", json!(other))],
-    }
-}
-
-/// A predicted number, the classes that are printed, or the labels that apply.
-fn text_of(value: &PredictedValue) -> String {
-    match value {
-        PredictedValue::Number { value, .. } => format!("{value:.6}"),
-        PredictedValue::Classes(classes) => {
-            let text = |class: &ClassProbability| {
-                format!("{}  {:.1} %", name(&class.class), 100.0 * class.probability)
-            };
-            classes.iter().map(text).collect::<Vec<_>>().join(", ")
-        }
-        PredictedValue::Labels(labels) => {
-            let applying = labels.iter().filter(|label| label.applies);
-            let applying: Vec<_> = applying.map(|label| name(&label.label)).collect();
-            if applying.is_empty() { "–".to_owned() } else { applying.join(", ") }
-        }
-        other => json!(other).to_string(),
-    }
 }

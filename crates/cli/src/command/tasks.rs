@@ -9,7 +9,7 @@ use crate::program::next;
 use crate::wrap::hanging;
 
 /// The commands that every task supports, by the traits of a task.
-const ALWAYS: [&str; 18] = [
+const ALWAYS: [&str; 19] = [
     "train",
     "train --resume",
     "launch",
@@ -22,6 +22,7 @@ const ALWAYS: [&str; 18] = [
     "compare",
     "compare-options",
     "batch-sweep",
+    "scale-estimate",
     "tune-performance",
     "tune",
     "validate",

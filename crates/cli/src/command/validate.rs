@@ -260,7 +260,7 @@ fn outputs(
     both: &Both,
     display: &mut Display,
 ) -> Result<Found> {
-    let OpenedRun { folder, plan, device } = &both.run;
+    let OpenedRun { folder, plan, device, .. } = &both.run;
     let mut found = None;
     let total = workload.about().test_samples as u64;
     let mut compare =
@@ -308,7 +308,7 @@ fn outputs(
 
 /// Compares the gradients of a training step.
 fn step(workload: &dyn AnyWorkload, run: &OpenedRun, recompute: RecomputePlan) -> Result<Found> {
-    let OpenedRun { folder, plan, device } = run;
+    let OpenedRun { folder, plan, device, .. } = run;
     let of = |recompute| workload.gradients(plan, folder, recompute, device);
     let (plain, other): (BatchGradients, BatchGradients) =
         (of(RecomputePlan::None)?, of(recompute)?);

@@ -76,7 +76,18 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["train", "--set", "task=chess"], "`task` is"),
         (vec!["launch", "-n", "2", "--", "train", "gone.toml"], "gone.toml"),
         (vec!["launch", "-n", "2", "--", "train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
-        (vec!["launch", "-n", "2", "--", "eval", images], "`launch` starts `train`"),
+        (
+            vec!["launch", "-n", "2", "--", "quantize", images],
+            "`launch` starts `train`, `eval` and",
+        ),
+        (
+            vec!["launch", "-n", "2", "--", "eval", images, "--trace-steps", "1"],
+            "`--trace-steps` needs a single rank",
+        ),
+        (
+            vec!["launch", "-n", "2", "--", "predict", converter, "a.png", "--out", "o.tif"],
+            "`--out` needs a single rank",
+        ),
         (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
         (
             vec!["launch", "-n", "2", "--", "train", &rows_config, "--set", balanced],
@@ -124,7 +135,11 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         ),
         (vec!["predict", converter, "a.png", "--out", "o.tif", "--top", "2"], "--top"),
         (vec!["predict", converter, "a.png", "--out", "folder"], "`folder` is a folder; name a"),
-        (vec!["predict", images, "folder"], "`folder`: it is a folder; name its files"),
+        (vec!["predict", images, "folder"], "the folder `folder` has no files to predict"),
+        (vec!["predict", converter, "folder", "--out", "o.tif"], "`folder`: it is a folder; name"),
+        (vec!["predict", images, "a.png", "--parts", images], "is no folder of parts"),
+        (vec!["predict", images, "a.png", "--parts", "a.png"], "is no folder of parts"),
+        (vec!["predict", converter, "a.png", "--parts", "p", "--out", "o.tif"], "cannot be used"),
         (window("--overlap", "2"), "`--overlap` is [2.0]; it must be 0 to below 1"),
         (window("--batch", "0"), "`--batch` is 0; it must be at least 1"),
         (window("--window", "16,16,16"), "`--window` is [16, 16, 16]; it must be 2 sides"),
@@ -165,6 +180,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         ([&["batch-sweep", quick][..], &cuda].concat(), ABSENT),
         (vec!["batch-sweep", quick, "--sizes", "2,1"], "sizes must increase"),
         ([&["tune-performance", quick][..], &cuda].concat(), ABSENT),
+        (
+            vec!["scale-estimate", quick, "--ranks", "9999", "--bandwidth", "1", "--latency", "1"],
+            "it must be at least 9999",
+        ),
         (vec!["verify", "--device", "cuda:0"], ABSENT),
         (vec!["verify", "--task", "chess"], "there is no task `chess`"),
         (vec!["endure", "--task", "chess"], "there is no task `chess`"),

@@ -25,6 +25,8 @@ fn every_help_page_fits_eighty_columns() {
         &["compare-options", "--help"],
         &["batch-sweep", "--help"],
         &["tune-performance", "--help"],
+        &["scale-estimate", "--help"],
+        &["launch", "--help"],
         &["verify", "--help"],
     ] {
         let said = succeed(dir.path(), arguments);

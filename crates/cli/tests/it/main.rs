@@ -20,12 +20,14 @@ mod memory;
 mod next;
 mod options;
 mod pipeline;
+mod predict_parts;
 mod profiles;
 mod quantize;
 mod record;
 mod refused;
 mod resume;
 #[cfg(unix)]
+mod scale_estimate;
 mod signals;
 mod tables;
 mod tasks;

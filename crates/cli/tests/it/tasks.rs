@@ -96,12 +96,12 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["warm-up", &config],
             &["compare-options", &config],
             &["batch-sweep", &config],
+            &["scale-estimate", &config, "--ranks", "2", "--bandwidth", "1", "--latency", "9"],
             &["tune-performance", &config],
         ] {
             tried.insert(arguments[0].to_owned());
-            // Behind the command: what follows `--` is not an option of `launch`.
-            let (command, rest) = arguments.split_at(1);
-            let said = run(dir.path(), &[command, &["--dry-run"], rest].concat());
+            let said =
+                run(dir.path(), &[&arguments[..1], &["--dry-run"], &arguments[1..]].concat());
             match refusal(small.task, arguments[0]) {
                 None => {
                     assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);

@@ -1,6 +1,7 @@
 //! The batches of one epoch, in order.
 
 use std::fmt::{self, Debug, Formatter};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ pub struct Epoch<C: Collate = ImageCollate> {
     assembler: Arc<Assembler<C>>,
     producer: Producer<C>,
     quarantine: Option<Arc<Quarantine>>,
-    next: usize,
+    /// The batches that are left.
+    left: Range<usize>,
     state: LoaderState,
     skipped: Vec<SampleFault>,
     waits: Waits,
@@ -48,12 +50,11 @@ impl<C: Collate> Epoch<C> {
         assembler: &Arc<Assembler<C>>,
         quarantine: Option<Arc<Quarantine>>,
         (workers, window): (usize, usize),
-        (next, state): (usize, LoaderState),
+        (left, state): (Range<usize>, LoaderState),
     ) -> Self {
         let order = Arc::new(assembler.order(state.epoch));
-        let left = next..assembler.plan().batches();
         let prefetch = (workers > 0)
-            .then(|| Prefetch::start(assembler, &order, left, workers, window))
+            .then(|| Prefetch::start(assembler, &order, left.clone(), workers, window))
             .flatten();
         let producer = match prefetch {
             Some(prefetch) => Producer::Threads(prefetch),
@@ -63,7 +64,7 @@ impl<C: Collate> Epoch<C> {
             assembler: Arc::clone(assembler),
             producer,
             quarantine,
-            next,
+            left,
             state,
             skipped: Vec::new(),
             waits: Waits::default(),
@@ -90,18 +91,17 @@ impl<C: Collate> Epoch<C> {
 
     /// The next batch that has samples.
     fn take(&mut self) -> Option<Result<C::Batch, DataError>> {
-        while self.next < self.assembler.plan().batches() {
+        while !self.left.is_empty() {
+            let next = self.left.start;
             let assembled = match &mut self.producer {
-                Producer::Inline { order, scratch } => {
-                    self.assembler.batch(order, self.next, scratch)
-                }
-                Producer::Threads(prefetch) => prefetch.take(self.next),
+                Producer::Inline { order, scratch } => self.assembler.batch(order, next, scratch),
+                Producer::Threads(prefetch) => prefetch.take(next),
             };
             match assembled.and_then(|assembled| self.account(assembled)) {
                 Ok(None) => {}
                 Ok(Some(batch)) => return Some(Ok(batch)),
                 Err(error) => {
-                    self.next = self.assembler.plan().batches();
+                    self.left = self.left.end..self.left.end;
                     return Some(Err(error));
                 }
             }
@@ -125,8 +125,8 @@ impl<C: Collate> Epoch<C> {
             }
             self.skipped.push(fault);
         }
-        self.next += 1;
-        self.state.position = self.assembler.plan().position_of(self.next);
+        self.left.start += 1;
+        self.state.position = self.assembler.plan().position_of(self.left.start);
         self.state.skipped = skipped;
         Ok((kept > 0).then_some(batch))
     }
@@ -147,7 +147,7 @@ impl<C: Collate> Iterator for Epoch<C> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.assembler.plan().batches() - self.next))
+        (0, Some(self.left.len()))
     }
 }
 

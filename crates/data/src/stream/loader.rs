@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,18 @@ impl<C: Collate> Loader<C> {
     /// The batches of one epoch from its start.
     #[must_use]
     pub fn epoch(&self, epoch: u64) -> Epoch<C> {
-        self.start(0, self.assembler.plan().state(epoch))
+        let plan = self.assembler.plan();
+        self.start(0..plan.batches(), plan.state(epoch))
+    }
+
+    /// The batches of one epoch with these numbers, counted from 0; no other is prepared. Numbers
+    /// past the end have no batches.
+    ///
+    /// The limit of a [`FaultPolicy`] counts the samples of these batches only.
+    #[must_use]
+    pub fn epoch_part(&self, epoch: u64, batches: Range<usize>) -> Epoch<C> {
+        let (part, state) = self.assembler.plan().part(epoch, batches);
+        self.start(part, state)
     }
 
     /// The batches that remained when `state` was taken, with any number of workers.
@@ -108,7 +120,7 @@ impl<C: Collate> Loader<C> {
     /// [`DataError::StatePosition`] if it lies inside a batch or past the end.
     pub fn resume(&self, state: &LoaderState) -> Result<Epoch<C>, DataError> {
         let taken = self.assembler.plan().resume(state)?;
-        Ok(self.start(taken, state.clone()))
+        Ok(self.start(taken..self.batches(), state.clone()))
     }
 
     /// Batches in an epoch.
@@ -172,9 +184,9 @@ impl<C: Collate> Loader<C> {
         (prefetch_bytes / self.assembler.batch_bytes()).max(1)
     }
 
-    fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {
+    fn start(&self, batches: Range<usize>, state: LoaderState) -> Epoch<C> {
         let quarantine = self.quarantine.clone();
-        Epoch::start(&self.assembler, quarantine, (self.workers, self.window()), (batch, state))
+        Epoch::start(&self.assembler, quarantine, (self.workers, self.window()), (batches, state))
     }
 }
 

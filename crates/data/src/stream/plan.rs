@@ -80,6 +80,14 @@ impl StreamPlan {
         }
     }
 
+    /// The batches of an epoch with these numbers, as far as there are any, and their start.
+    pub(crate) fn part(&self, epoch: u64, batches: Range<usize>) -> (Range<usize>, LoaderState) {
+        let all = self.batches();
+        let start = batches.start.min(all);
+        let position = self.position_of(start);
+        (start..batches.end.clamp(start, all), LoaderState { position, ..self.state(epoch) })
+    }
+
     /// The batch at which a state resumes, if the state belongs to this stream.
     pub(crate) fn resume(&self, state: &LoaderState) -> Result<usize, DataError> {
         let own = self.state(state.epoch);

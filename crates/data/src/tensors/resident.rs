@@ -1,5 +1,7 @@
 //! A data set on the device, with batches selected there.
 
+use std::ops::Range;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::error::DataError;
@@ -67,7 +69,15 @@ impl<S: DeviceSamples> ResidentSet<S> {
     /// The batches of one epoch from its start.
     #[must_use]
     pub fn epoch(&self, epoch: u64) -> ResidentEpoch<'_, S> {
-        self.start(self.plan.state(epoch), 0)
+        self.start(self.plan.state(epoch), 0..self.plan.batches())
+    }
+
+    /// The batches of one epoch with these numbers, counted from 0. Numbers past the end have no
+    /// batches.
+    #[must_use]
+    pub fn epoch_part(&self, epoch: u64, batches: Range<usize>) -> ResidentEpoch<'_, S> {
+        let (part, state) = self.plan.part(epoch, batches);
+        self.start(state, part)
     }
 
     /// The batches that remained when `state` was taken.
@@ -76,7 +86,7 @@ impl<S: DeviceSamples> ResidentSet<S> {
     /// As [`Loader::resume`].
     pub fn resume(&self, state: &LoaderState) -> Result<ResidentEpoch<'_, S>, DataError> {
         let next = self.plan.resume(state)?;
-        Ok(self.start(state.clone(), next))
+        Ok(self.start(state.clone(), next..self.plan.batches()))
     }
 
     /// Batches in an epoch.
@@ -97,9 +107,9 @@ impl<S: DeviceSamples> ResidentSet<S> {
         self.plan.config().batch
     }
 
-    fn start(&self, state: LoaderState, next: usize) -> ResidentEpoch<'_, S> {
+    fn start(&self, state: LoaderState, left: Range<usize>) -> ResidentEpoch<'_, S> {
         let order = self.plan.order(state.epoch);
-        ResidentEpoch { set: self, order, next, state }
+        ResidentEpoch { set: self, order, left, state }
     }
 }
 
@@ -187,7 +197,7 @@ pub fn index_tensor(indices: &[usize], device: &Device) -> Tensor<1, Int> {
 pub struct ResidentEpoch<'a, S> {
     set: &'a ResidentSet<S>,
     order: Vec<usize>,
-    next: usize,
+    left: Range<usize>,
     state: LoaderState,
 }
 
@@ -204,12 +214,9 @@ impl<S: DeviceSamples> Iterator for ResidentEpoch<'_, S> {
 
     fn next(&mut self) -> Option<S::Batch> {
         let plan = &self.set.plan;
-        if self.next >= plan.batches() {
-            return None;
-        }
-        let batch = self.set.samples.select(&self.order[plan.samples_of(self.next)]);
-        self.next += 1;
-        self.state.position = plan.position_of(self.next);
+        let next = self.left.next()?;
+        let batch = self.set.samples.select(&self.order[plan.samples_of(next)]);
+        self.state.position = plan.position_of(self.left.start);
         Some(batch)
     }
 }

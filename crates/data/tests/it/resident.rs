@@ -51,6 +51,22 @@ fn a_resident_set_delivers_the_batches_of_a_loader() {
 }
 
 #[test]
+fn a_part_of_an_epoch_of_a_resident_set_has_the_batches_of_a_loader() {
+    for device in devices() {
+        let resident =
+            ResidentTensors::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
+        let loader = Loader::collating(set(classes()), config()).unwrap();
+        for part in [0..2, 2..5, 5..6, 4..9, 6..7] {
+            let there: Vec<_> =
+                resident.epoch_part(1, part.clone()).map(|batch| batch.indices).collect();
+            let here = loader.epoch_part(1, part.clone());
+            let here: Vec<_> = here.map(|batch| batch.unwrap().indices().to_vec()).collect();
+            assert_eq!(there, here, "{part:?}");
+        }
+    }
+}
+
+#[test]
 fn states_go_from_a_loader_to_a_resident_set_and_back() {
     for device in devices() {
         let resident =

@@ -110,6 +110,28 @@ fn every_sample_comes_once_and_epochs_differ_in_order_and_augmentation() {
 }
 
 #[test]
+fn a_part_of_an_epoch_is_its_batches_and_no_others() {
+    let whole = batches(loader(0).epoch(5));
+    for workers in WORKERS {
+        let loader = loader(workers);
+        for start in 0..=whole.len() {
+            for end in start..=whole.len() {
+                let part = loader.epoch_part(5, start..end);
+                assert_eq!(part.size_hint(), (0, Some(end - start)));
+                assert_eq!(batches(part), whole[start..end], "{start}..{end}, {workers} workers");
+            }
+        }
+        let past = whole.len() - 1..whole.len() + 5;
+        assert_eq!(batches(loader.epoch_part(5, past)), whole[whole.len() - 1..]);
+        assert_eq!(batches(loader.epoch_part(5, whole.len() + 1..whole.len() + 2)), []);
+        // The state after a batch of a part resumes the epoch there.
+        let mut part = loader.epoch_part(5, 3..5);
+        part.next().unwrap().unwrap();
+        assert_eq!(batches(loader.resume(&part.state()).unwrap()), whole[4..]);
+    }
+}
+
+#[test]
 fn resuming_at_any_batch_gives_exactly_the_rest() {
     let whole = batches(loader(0).epoch(5));
     for taken in 0..=whole.len() {

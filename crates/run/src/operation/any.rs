@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 use updraft_data::Views;
+use updraft_distributed::Alone;
 use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 
 use super::evaluate::{evaluate, trace_evaluation};
-use super::evaluate_int8::evaluate_int8;
+use super::evaluate_on_ranks::{RankEvaluation, evaluate_on_ranks};
 use super::examples::{refusal, rehearse};
 use super::initial::{initial_gradients, initial_outputs, initial_parameters};
 use super::kernels::{KernelChoice, kernels};
@@ -20,7 +21,6 @@ use super::verify::{CheckResult, VerifyInputs, verify};
 use crate::config::{Plan, RecomputePlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::int8_network::Int8Network;
 use crate::task::{Ability, About, Quantizable, Workload};
 
 /// A type-erased [`Workload`], as returned by [`TaskPlan::open`](crate::TaskPlan::open);
@@ -78,32 +78,19 @@ pub trait AnyWorkload {
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
 
-    /// As [`evaluate`](Self::evaluate), with outputs averaged over several views of each input.
+    /// As [`evaluate`](Self::evaluate), of any form of the model, with the batches divided among
+    /// ranks: every rank returns the result of one rank, bit for bit, if all compute on the same
+    /// kind of device. [`Alone`] is the only rank.
+    ///
+    /// A rank that stops or fails returns at once; end the others.
     ///
     /// # Errors
-    /// As [`evaluate`](Self::evaluate), and [`RunError::NotForTask`] for a workload without
-    /// [`Workload::averaged`].
-    fn evaluate_averaged(
+    /// As [`evaluate`](Self::evaluate), [`RunError::NotForTask`] for a workload without
+    /// [`Workload::averaged`] or [`Workload::int8_forward`], and [`RunError::Train`] if a rank is
+    /// lost or has another program, model or other data.
+    fn evaluate_on_ranks(
         &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        views: Views,
-        device: &Device,
-        poll: &mut dyn FnMut(usize) -> Control,
-    ) -> Result<Option<Evaluation>, RunError>;
-
-    /// Evaluates the int8 network of a run on the test data, by the same metrics, which are computed
-    /// on `device`; as [`evaluate`](Self::evaluate) otherwise.
-    ///
-    /// # Errors
-    /// As [`evaluate`](Self::evaluate), and [`RunError::NotForTask`] for a workload without
-    /// [`Workload::int8_forward`].
-    fn evaluate_int8(
-        &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        network: &Int8Network,
-        device: &Device,
+        evaluation: RankEvaluation<'_>,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
 
@@ -112,7 +99,7 @@ pub trait AnyWorkload {
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate), for [`ModelForm::Int8`] as
-    /// [`evaluate_int8`](Self::evaluate_int8), and those of `receive`.
+    /// [`evaluate_on_ranks`](Self::evaluate_on_ranks), and those of `receive`.
     fn test_outputs(
         &self,
         plan: &Plan,
@@ -259,7 +246,7 @@ impl<W: Workload> AnyWorkload for W {
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError> {
-        evaluate(self, plan, (folder, None), device, poll)
+        evaluate(self, plan, (folder, None), (device, &mut Alone), poll)
     }
 
     fn trace_evaluation(
@@ -273,26 +260,12 @@ impl<W: Workload> AnyWorkload for W {
         trace_evaluation(self, (plan, folder), steps, device, poll)
     }
 
-    fn evaluate_averaged(
+    fn evaluate_on_ranks(
         &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        views: Views,
-        device: &Device,
+        evaluation: RankEvaluation<'_>,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError> {
-        evaluate(self, plan, (folder, Some(views)), device, poll)
-    }
-
-    fn evaluate_int8(
-        &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        network: &Int8Network,
-        device: &Device,
-        poll: &mut dyn FnMut(usize) -> Control,
-    ) -> Result<Option<Evaluation>, RunError> {
-        evaluate_int8(self, plan, (folder, network), device, poll)
+        evaluate_on_ranks(self, evaluation, poll)
     }
 
     fn test_outputs(

@@ -6,8 +6,11 @@ use burn::module::Module;
 use burn::tensor::Device;
 use serde_json::json;
 use updraft_data::Views;
+use updraft_distributed::Collective;
 use updraft_precision::Policy;
-use updraft_trainer::{Control, Evaluation, EvaluationPass, load_model, non_finite_parameter};
+use updraft_trainer::{
+    Control, Evaluation, EvaluationPass, evaluate_on_ranks, load_model, non_finite_parameter,
+};
 
 use super::layer_times::{TraceFiles, Tracer};
 use crate::config::Plan;
@@ -69,7 +72,7 @@ pub(super) fn evaluate<W: Workload>(
     workload: &W,
     plan: &Plan,
     (folder, views): (&RunFolder, Option<Views>),
-    device: &Device,
+    (device, collective): (&Device, &mut dyn Collective),
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
     workload.check(folder)?;
@@ -83,7 +86,8 @@ pub(super) fn evaluate<W: Workload>(
         }
     };
     let task = decided.as_ref().unwrap_or(workload.task());
-    let score = updraft_trainer::evaluate(task, &model, &*test, device, plan.precision, poll)?;
+    let on = (device, plan.precision);
+    let score = evaluate_on_ranks(task, &model, &*test, on, collective, poll)?;
     match score {
         // Finite parameters may still overflow.
         Some(score) if !score.evaluation.loss().is_finite() => {

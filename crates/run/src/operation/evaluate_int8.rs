@@ -1,8 +1,11 @@
 //! Evaluating the int8 network of a run.
 
 use burn::tensor::{Device, Tensor};
+use updraft_distributed::Collective;
 use updraft_precision::Policy;
-use updraft_trainer::{Control, Evaluation, Losses, MetricSpec, StepContext, StreamError, Task};
+use updraft_trainer::{
+    Control, Evaluation, Losses, MetricSpec, StepContext, StreamError, Task, evaluate_on_ranks,
+};
 
 use super::evaluate::not_finite;
 use crate::config::Plan;
@@ -15,14 +18,15 @@ pub(super) fn evaluate_int8<W: Workload>(
     workload: &W,
     plan: &Plan,
     (folder, network): (&RunFolder, &Int8Network),
-    device: &Device,
+    (device, collective): (&Device, &mut dyn Collective),
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
     workload.check(folder)?;
     let task = Int8Task::of(workload, plan)?;
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     // The network was calibrated on inputs in f32.
-    let score = updraft_trainer::evaluate(&task, network, &*test, device, Policy::F32, poll)?;
+    let on = (device, Policy::F32);
+    let score = evaluate_on_ranks(&task, network, &*test, on, collective, poll)?;
     match score {
         Some(score) if !score.evaluation.loss().is_finite() => {
             Err(not_finite(folder, "the loss".to_owned()))

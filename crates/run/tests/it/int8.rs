@@ -13,8 +13,10 @@ use updraft_data::{
 };
 use updraft_quant::slices::Isa;
 use updraft_quant::{Calibration, QuantizedModel, Workspace};
-use updraft_run::{FilePrediction, Int8Network, Plan, RunFolder, TASKS, Trained, TrainedModel};
-use updraft_trainer::{Control, checkpoint_step};
+use updraft_run::{
+    EvaluatedForm, FilePrediction, Int8Network, Plan, RunFolder, TASKS, Trained, TrainedModel,
+};
+use updraft_trainer::checkpoint_step;
 
 use crate::plans::read_with;
 use crate::train::{Watcher, device, train, workload};
@@ -50,10 +52,9 @@ fn outputs(model: &QuantizedModel, inputs: &[f32]) -> Vec<f32> {
 /// A metric of the int8 network on the test data.
 fn evaluated(plan: &Plan, folder: &RunFolder, metric: &str) -> f64 {
     let network = Int8Network::open(folder, plan).expect("an int8 network");
-    let (device, _) = device();
-    let poll = &mut |_| Control::Continue;
     let workload = workload(plan, Some(folder));
-    let evaluation = workload.evaluate_int8(plan, folder, &network, &device, poll);
+    let form = EvaluatedForm::Int8(&network);
+    let evaluation = crate::train::evaluated(&*workload, (plan, folder), form);
     evaluation.expect("evaluated").expect("not stopped").value(metric).expect("defined")
 }
 

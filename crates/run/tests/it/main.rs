@@ -13,6 +13,7 @@ mod pretrained;
 mod profiles;
 mod pruning;
 mod quantization_aware;
+mod rank_costs;
 mod ranks;
 mod refusals;
 mod resident;

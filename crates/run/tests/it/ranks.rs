@@ -5,21 +5,25 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use updraft_data::Views;
 use updraft_distributed::{Shared, Threads};
-use updraft_run::{Beginning, Observer, Plan, RunError, RunFolder, TASKS, Trained, Training};
-use updraft_trainer::{Control, Event, RankTimes};
+use updraft_run::{
+    Beginning, EvaluatedForm, Observer, Plan, RankEvaluation, RunError, RunFolder, TASKS, Trained,
+    Training,
+};
+use updraft_trainer::{Control, Evaluation, Event, RankTimes};
 
 use crate::plans::read_with;
 use crate::train::{ROWS, Watcher, device, train, workload};
 
-const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_images = 24\n\
+pub(crate) const IMAGES: &str = "[data]\nheight = 16\nwidth = 16\ntrain_images = 144\ntest_images = 24\n\
     [model]\nkind = \"separable\"\n[train]\nepochs = 6\nbatch = 16\nlearning_rate = 0.005\n\
     clip_norm = 1e9\noptimizer = { kind = \"sgd\", momentum = 0.0 }\n\
     schedule = { kind = \"constant\" }\n";
 
 /// Losses and gradient norms of the updates, and the ranks that the epochs have times of.
 #[derive(Debug, Default)]
-struct Updates(Vec<(f64, f64)>, Vec<usize>);
+pub(crate) struct Updates(pub(crate) Vec<(f64, f64)>, Vec<usize>);
 
 impl Observer for Updates {
     fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
@@ -132,18 +136,18 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn plan(text: &str, sets: &[&str]) -> Plan {
+pub(crate) fn plan(text: &str, sets: &[&str]) -> Plan {
     read_with(text, sets).unwrap_or_else(|error| panic!("{sets:?}: {error}")).plan
 }
 
 /// The same for a thread of a test that is alone already.
-fn unlocked(text: &str, sets: &[&str]) -> Plan {
+pub(crate) fn unlocked(text: &str, sets: &[&str]) -> Plan {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Plan::read(TASKS, text, Path::new("c.toml"), &sets).expect("valid").plan
 }
 
 /// A run of one rank that stopped after its first update.
-fn stopped(plan: &Plan, runs: &Path) -> RunFolder {
+pub(crate) fn stopped(plan: &Plan, runs: &Path) -> RunFolder {
     let mut watcher = Watcher { stop_after: Some(1), ..Watcher::default() };
     train(plan, runs, None, &mut watcher).folder
 }
@@ -250,4 +254,66 @@ fn every_rank_is_timed_in_the_record() {
     };
     assert_eq!(epochs(1), [0, 0], "a run on one rank has no times of ranks");
     assert_eq!(epochs(3), [3, 3]);
+}
+
+/// Evaluates a run on several ranks, each with its own settings, and returns what each returned.
+fn scored_on_ranks(
+    run: &Path,
+    text: &str,
+    sets: &[&[&str]],
+    views: Option<Views>,
+) -> Vec<Result<Evaluation, RunError>> {
+    let _alone = updraft_testing::alone();
+    let engines = Threads::group(sets.len(), Duration::from_secs(120));
+    thread::scope(|scope| {
+        let ranks = engines.into_iter().zip(sets).map(|(mut engine, sets)| {
+            scope.spawn(move || {
+                let (plan, folder) = (unlocked(text, sets), RunFolder::open(run)?);
+                let (device, selection) = device();
+                let workload = workload(&plan, Some(&folder));
+                let form = views.map_or(EvaluatedForm::Served, EvaluatedForm::Averaged);
+                let evaluation = RankEvaluation {
+                    plan: &plan,
+                    folder: &folder,
+                    form,
+                    device: &device,
+                    selection: &selection,
+                    collective: &mut engine,
+                };
+                let scored = workload.evaluate_on_ranks(evaluation, &mut |_| Control::Continue)?;
+                Ok(scored.expect("not stopped"))
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect()
+    })
+}
+
+#[test]
+fn an_evaluation_on_several_ranks_has_the_bits_of_one() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let images = &["data.test_images=40"][..];
+    for (text, sets) in [(IMAGES, images), (ROWS, &[])] {
+        let plan = plan(text, sets);
+        let folder = stopped(&plan, dir.path());
+        let all = [None, Some(Views::Flip)];
+        for views in &all[..if text == IMAGES { 2 } else { 1 }] {
+            let mut alone = scored_on_ranks(folder.path(), text, &[sets], *views);
+            let expected = alone.pop().expect("a rank").expect("a score");
+            for size in [2, 3] {
+                for score in scored_on_ranks(folder.path(), text, &vec![sets; size], *views) {
+                    let score = score.expect("a score");
+                    assert_eq!(score.loss().to_bits(), expected.loss().to_bits(), "{size} ranks");
+                    assert_eq!(score, expected, "{size} ranks, {views:?}");
+                }
+            }
+        }
+    }
+    let plan = plan(ROWS, &[]);
+    let folder = stopped(&plan, dir.path());
+    let other = &["train.batch=4"][..];
+    for rank in scored_on_ranks(folder.path(), ROWS, &[&[], other], None) {
+        let text = rank.expect_err("another batch size").to_string();
+        assert!(text.contains("`train.batch` is `4` on rank 1"), "{text}");
+    }
 }

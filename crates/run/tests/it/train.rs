@@ -8,10 +8,13 @@ use updraft_data::Part;
 use updraft_device::{Selection, open, probe, select};
 use updraft_distributed::{Alone, Shared};
 use updraft_run::{
-    AnyWorkload, Beginning, LrSearch, Observer, Opening, Plan, RunError, RunFolder, RunSchema,
-    StreamUse, TASKS, Trained, Training, VerifyInputs, read_metrics,
+    AnyWorkload, Beginning, EvaluatedForm, LrSearch, Observer, Opening, Plan, RankEvaluation,
+    RunError, RunFolder, RunSchema, StreamUse, TASKS, Trained, Training, VerifyInputs,
+    read_metrics,
 };
-use updraft_trainer::{Control, Criterion, Ending, Event, LrRange, Unit, best_checkpoint};
+use updraft_trainer::{
+    Control, Criterion, Ending, Evaluation, Event, LrRange, Unit, best_checkpoint,
+};
 
 use crate::plans::{read, read_with};
 
@@ -39,6 +42,18 @@ impl Observer for Watcher {
         self.updates += u64::from(matches!(event, Event::Step(_)));
         if self.stop_after == Some(self.updates) { Control::Stop } else { Control::Continue }
     }
+}
+
+/// Evaluates a form of a run's model.
+pub(crate) fn evaluated(
+    workload: &dyn AnyWorkload,
+    (plan, folder): (&Plan, &RunFolder),
+    form: EvaluatedForm<'_>,
+) -> Result<Option<Evaluation>, RunError> {
+    let (device, selection) = &device();
+    let collective = &mut Alone;
+    let evaluation = RankEvaluation { plan, folder, form, device, selection, collective };
+    workload.evaluate_on_ranks(evaluation, &mut |_| Control::Continue)
 }
 
 pub(crate) fn device() -> (Device, Selection) {

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 use updraft_data::Views;
-use updraft_run::{Plan, RunError, RunFolder, VerifyInputs};
+use updraft_run::{EvaluatedForm, Plan, RunError, RunFolder, VerifyInputs};
 use updraft_trainer::{Control, Ending, list_checkpoints};
 
 use crate::plans::read;
-use crate::train::{ROWS, Watcher, device, train, workload};
+use crate::train::{ROWS, Watcher, device, evaluated, train, workload};
 
 const RECIPE: &str = "data = { height = 16, width = 16, train_images = 96, test_images = 20 }\n\
     model = { kind = \"whitened\", widths = [4, 6, 6] }\n\
@@ -97,7 +97,8 @@ fn a_run_is_scored_plainly_and_by_several_views() {
     let plain = plain.expect("scored").expect("not stopped");
     let mut losses = vec![plain.loss()];
     for views in [Views::Flip, Views::FlipTranslate] {
-        let score = workload.evaluate_averaged(&plan, &folder, views, &device, poll);
+        let form = EvaluatedForm::Averaged(views);
+        let score = evaluated(&*workload, (&plan, &folder), form);
         let score = score.expect("scored").expect("not stopped");
         assert_eq!(score.samples, plain.samples);
         assert!(!losses.contains(&score.loss()), "{views}: {losses:?}");
@@ -105,9 +106,9 @@ fn a_run_is_scored_plainly_and_by_several_views() {
     }
     let tables = read(ROWS).expect("valid");
     let folder = trained(&tables, dir.path(), None);
-    let error = crate::train::workload(&tables, Some(&folder))
-        .evaluate_averaged(&tables, &folder, Views::Flip, &device, poll)
-        .expect_err("refused");
+    let workload = crate::train::workload(&tables, Some(&folder));
+    let form = EvaluatedForm::Averaged(Views::Flip);
+    let error = evaluated(&*workload, (&tables, &folder), form).expect_err("refused");
     assert!(matches!(error, RunError::NotForTask { .. }), "{error}");
 }
 

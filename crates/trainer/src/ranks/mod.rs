@@ -1,5 +1,6 @@
 //! The ranks of a data-parallel run: what they exchange, and what they decide together.
 
+mod evaluation;
 mod packing;
 mod start;
 mod statistics;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use updraft_distributed::{AllReduce, Alone, Collective, Shared, Wire, gather};
 
+pub use self::evaluation::evaluate_on_ranks;
 pub(crate) use self::packing::has_gradient;
 use self::statistics::Layout;
 pub(crate) use self::statistics::Statistics;

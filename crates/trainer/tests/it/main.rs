@@ -7,6 +7,7 @@ mod small;
 mod checkpoint;
 mod dense;
 mod evaluate;
+mod evaluate_on_ranks;
 mod gradients;
 mod lr_find;
 mod masks_and_images;

@@ -1,9 +1,11 @@
 //! Batches of images with a random mask for each.
 
+use std::ops::Range;
+
 use serde_json::Value;
 use updraft_data::TensorBatch;
 use updraft_models::random_order;
-use updraft_trainer::{BatchStream, EpochStream, StreamError};
+use updraft_trainer::{BatchStream, EpochPart, EpochStream, StreamError};
 
 /// Images, and for each the order of its tokens: the visible ones, then the masked ones.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +64,15 @@ impl BatchStream<MaskedBatch> for MaskedStream {
         state: &Value,
     ) -> Result<Box<dyn EpochStream<MaskedBatch> + '_>, StreamError> {
         Ok(self.masked(epoch, self.images.resume(epoch, state)?))
+    }
+
+    fn epoch_part(
+        &self,
+        epoch: u64,
+        batches: Range<usize>,
+    ) -> Result<EpochPart<'_, MaskedBatch>, StreamError> {
+        let images = self.images.epoch_part(epoch, batches)?;
+        Ok(images.map_stream(|images| self.masked(epoch, images)))
     }
 
     fn batches(&self) -> usize {

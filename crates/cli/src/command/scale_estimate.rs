@@ -1,0 +1,373 @@
+//! `scale-estimate`: the step of a config on many ranks, from a step that is measured on one.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde_json::json;
+use updraft_data::{Progress, ProgressUnit};
+use updraft_distributed::{
+    AllReduce, Collective, CollectiveError, Network, Restarts, StepExchange,
+};
+use updraft_run::{Plan, RankCosts, Registry, TimedWork};
+
+use super::train::refuse_on_ranks;
+use super::would::dry_run_of;
+use super::{ConfigArgs, device_of, open};
+use crate::json::JsonArgs;
+use crate::progress::Display;
+use crate::wrap::{counted, hanging};
+
+const USAGE: &str = "PROGRAM scale-estimate [OPTIONS] [CONFIG]\n           --ranks <N> --bandwidth <GBIT> --latency <US>";
+
+const EXAMPLES: &str = "\
+Examples:
+  Two machines, joined by 1 Gbit/s with 100 µs:
+      PROGRAM scale-estimate CONFIG --ranks 2 --bandwidth 1 --latency 100
+  1024 ranks whose step takes 250 ms, each of which fails every five years:
+      PROGRAM scale-estimate CONFIG --set train.batch=65536 --ranks 1024
+          --step-ms 250 --bandwidth 100 --latency 5 --mtbf 43800
+";
+
+/// Estimates the step of a config on many ranks, from a step that is measured on one.
+///
+/// The step of one rank on its part of the batch is measured on this device, with the threads of
+/// this process; the exchange follows from the latency and the bandwidth of the network. The
+/// formulae are those of docs/scale.md. Nothing is hidden: the exchange begins when the backward
+/// pass has ended.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = USAGE.replace("PROGRAM", &crate::program::name()),
+    after_help = EXAMPLES.replace("PROGRAM", &crate::program::name())
+)]
+pub(crate) struct ScaleEstimateArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// The number of ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ranks: u32,
+    /// What each rank sends and receives at the same time, in Gbit/s; ranks of one machine share its
+    /// network
+    #[arg(long, value_name = "GBIT", value_parser = positive)]
+    bandwidth: f64,
+    /// The time of a short message in µs
+    #[arg(long, value_name = "US", value_parser = positive)]
+    latency: f64,
+    /// The step of one rank on its part of the batch in ms, instead of measuring it
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    step_ms: Option<f64>,
+    /// Steps to measure, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    steps: u16,
+    /// What the storage of checkpoints writes, and reads for all ranks together, in MB/s
+    #[arg(long, value_name = "MB", default_value = "500", value_parser = positive)]
+    storage: f64,
+    /// The mean time between failures of one rank in hours [default: no failures]
+    #[arg(long, value_name = "HOURS", value_parser = positive)]
+    mtbf: Option<f64>,
+    /// Seconds from a failure until the ranks have started and opened the data
+    #[arg(long, value_name = "S", default_value = "60", value_parser = positive)]
+    restart_s: f64,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// A positive, finite number.
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it must be a number".to_owned())?;
+    match number.is_finite() && number > 0.0 {
+        true => Ok(number),
+        false => Err("it must be above 0".to_owned()),
+    }
+}
+
+impl ScaleEstimateArgs {
+    /// The plan of the config, if it trains on so many ranks.
+    fn plan(&self, registry: Registry) -> Result<Plan> {
+        let plan = self.config.plan(registry)?.plan;
+        refuse_on_ranks(&plan, self.ranks as usize, false)?;
+        Ok(plan)
+    }
+}
+
+/// Prints what would be read and written.
+pub(crate) fn dry_run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()> {
+    let plan = args.config.plan_in_silence(registry)?.plan;
+    refuse_on_ranks(&plan, args.ranks as usize, false)?;
+    dry_run_of(registry, &args.config, |_| "nothing; the estimate is printed".to_owned())
+}
+
+/// Prints the estimate.
+pub(crate) fn run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()> {
+    let mut plan = args.plan(registry)?;
+    let (device, _) = device_of(&plan)?;
+    let mut display = Display::new();
+    let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
+    let (ranks, update) = (args.ranks as usize, plan.train.batch * plan.train.accumulate);
+    let samples = workload.about().train_samples;
+    let steps_per_epoch = (samples / update).max(1) as u64;
+    // The largest part of a batch.
+    plan.set_batch(plan.train.batch.div_ceil(ranks));
+    let costs = RankCosts::of(&*workload, &plan, &device)?;
+    let rank_s = match args.step_ms {
+        Some(step_ms) => step_ms * 1e-3,
+        None => {
+            let total = u64::from(args.steps);
+            let progress = Progress { done: 0, total, unit: ProgressUnit::Samples };
+            display.preparing("measuring steps", progress);
+            let timed =
+                workload.time_work(&plan, TimedWork::Training, args.steps.into(), &device)?;
+            display.clear();
+            let seconds = timed.steps.iter().map(|step| step.seconds).collect();
+            median(seconds)
+        }
+    };
+    let interval = plan.train.checkpoint_every_steps.unwrap_or(steps_per_epoch);
+    let estimate = Estimate::of(args, costs, rank_s, (update, interval));
+    ensure!(estimate.step_s.is_finite(), "the estimate is not finite; the options are too extreme");
+    for (name, line) in estimate.lines() {
+        display.line(&hanging(&format!("{name:11}"), &line));
+    }
+    args.json.print(&estimate.json())
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let (below, above) = ((numbers.len() - 1) / 2, numbers.len() / 2);
+    (numbers[below] + numbers[above]) / 2.0
+}
+
+/// Everything that is printed.
+struct Estimate {
+    ranks: usize,
+    costs: RankCosts,
+    /// Samples of an update, of all ranks.
+    samples: usize,
+    rank_s: f64,
+    network_s: f64,
+    arithmetic_s: f64,
+    step_s: f64,
+    /// Steps between checkpoints.
+    interval: u64,
+    checkpoint_s: f64,
+    restarts: Restarts,
+    has_failures: bool,
+}
+
+impl Estimate {
+    fn of(
+        args: &ScaleEstimateArgs,
+        costs: RankCosts,
+        rank_s: f64,
+        (samples, interval): (usize, u64),
+    ) -> Self {
+        let ranks = args.ranks as usize;
+        let network =
+            Network { latency_s: args.latency * 1e-6, bytes_per_s: args.bandwidth * 1e9 / 8.0 };
+        let network_s = costs.exchange.seconds(ranks, network);
+        let arithmetic_s = arithmetic_s(costs.exchange, ranks);
+        let checkpoint_s = costs.checkpoint_bytes as f64 / (args.storage * 1e6);
+        let restarts = Restarts {
+            checkpoint_s,
+            restart_s: args.restart_s + ranks as f64 * checkpoint_s,
+            failures_per_s: args.mtbf.map_or(0.0, |hours| ranks as f64 / (hours * 3600.0)),
+        };
+        let step_s = rank_s + network_s + arithmetic_s;
+        let has_failures = args.mtbf.is_some();
+        Self {
+            ranks,
+            costs,
+            samples,
+            rank_s,
+            network_s,
+            arithmetic_s,
+            step_s,
+            interval,
+            checkpoint_s,
+            restarts,
+            has_failures,
+        }
+    }
+
+    fn efficiency(&self) -> f64 {
+        self.rank_s / self.step_s
+    }
+
+    fn interval_s(&self) -> f64 {
+        self.interval as f64 * self.step_s
+    }
+
+    /// The best number of steps between checkpoints.
+    fn best_interval(&self) -> f64 {
+        (self.restarts.best_interval_s() / self.step_s).max(1.0).round()
+    }
+
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let Self { ranks, costs, samples, interval, .. } = self;
+        let ms = |seconds: f64| format!("{:.2} ms", 1e3 * seconds);
+        let mb = |bytes: f64| format!("{:.2} MB", 1e-6 * bytes);
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let sent = costs.exchange.bytes(*ranks);
+        let mut lines = vec![
+            ("rank", format!("{} for its part of {samples} samples", ms(self.rank_s))),
+            (
+                "exchange",
+                format!(
+                    "{} on the network, {} sent by each rank; {} of arithmetic",
+                    ms(self.network_s),
+                    mb(sent),
+                    ms(self.arithmetic_s)
+                ),
+            ),
+            (
+                "step",
+                format!(
+                    "{} on {}, {:.0} samples/s, efficiency {}",
+                    ms(self.step_s),
+                    counted(*ranks as u64, "rank"),
+                    *samples as f64 / self.step_s,
+                    percent(self.efficiency())
+                ),
+            ),
+            (
+                "checkpoint",
+                format!(
+                    "{}, {} every {}, {:.3} MB/s of wall time",
+                    mb(costs.checkpoint_bytes as f64),
+                    ms(self.checkpoint_s),
+                    counted(*interval, "step"),
+                    1e-6 * costs.checkpoint_bytes as f64 / (self.interval_s() + self.checkpoint_s)
+                ),
+            ),
+            (
+                "useful",
+                format!(
+                    "{} of wall time trains",
+                    percent(self.restarts.useful_share(self.interval_s()))
+                ),
+            ),
+        ];
+        if self.has_failures {
+            let Restarts { restart_s, failures_per_s, .. } = self.restarts;
+            lines.push((
+                "failures",
+                format!(
+                    "one in {:.1} h; a restart takes {restart_s:.0} s; the best interval of \
+                     checkpoints is {} steps, with {}",
+                    1.0 / failures_per_s / 3600.0,
+                    self.best_interval(),
+                    percent(self.restarts.useful_share(self.best_interval() * self.step_s))
+                ),
+            ));
+        }
+        lines
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let StepExchange { gradients, statistics, .. } = self.costs.exchange;
+        let best = self.has_failures.then(|| self.best_interval());
+        json!({
+            "ranks": self.ranks,
+            "samples": self.samples,
+            "gradients": gradients,
+            "statistics": statistics,
+            "sent_bytes": self.costs.exchange.bytes(self.ranks),
+            "rank_s": self.rank_s,
+            "network_s": self.network_s,
+            "arithmetic_s": self.arithmetic_s,
+            "step_s": self.step_s,
+            "samples_per_s": self.samples as f64 / self.step_s,
+            "efficiency": self.efficiency(),
+            "checkpoint_bytes": self.costs.checkpoint_bytes,
+            "checkpoint_s": self.checkpoint_s,
+            "checkpoint_every_steps": self.interval,
+            "useful_share": self.restarts.useful_share(self.interval_s()),
+            "failures_per_s": self.restarts.failures_per_s,
+            "restart_s": self.restarts.restart_s,
+            "best_checkpoint_every_steps": best,
+        })
+    }
+}
+
+/// Seconds of the sums of a step without a network, measured: conversion, copies and additions.
+fn arithmetic_s(exchange: StepExchange, ranks: usize) -> f64 {
+    if ranks == 1 {
+        return 0.0;
+    }
+    let seconds = exchange.sums().map(|(count, wire)| {
+        let (mut sums, mut numbers) = (AllReduce::new(wire), vec![1e-3; count]);
+        let time = |()| {
+            let started = Instant::now();
+            // The engine cannot fail.
+            let _ = sums.sum(&mut Echo { ranks }, &mut numbers);
+            started.elapsed().as_secs_f64()
+        };
+        // The first one allocates.
+        [(); 3].map(time).into_iter().fold(f64::INFINITY, f64::min)
+    });
+    seconds.into_iter().sum()
+}
+
+/// Rank 0 among others from which it receives as many bytes as from real ones, at once.
+struct Echo {
+    ranks: usize,
+}
+
+impl Collective for Echo {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        self.ranks
+    }
+
+    fn broadcast(&mut self, _: usize, _: &mut [u8]) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    fn all_to_all(&mut self, send: &[u8], receive: &mut [u8]) -> Result<(), CollectiveError> {
+        receive.copy_from_slice(send);
+        Ok(())
+    }
+
+    fn all_gather(&mut self, send: &[u8], receive: &mut [u8]) -> Result<(), CollectiveError> {
+        receive.chunks_mut(send.len().max(1)).for_each(|part| part.copy_from_slice(send));
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_distributed::Wire;
+
+    use super::*;
+
+    #[test]
+    fn the_median_and_the_options_are_read() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(positive("2.5"), Ok(2.5));
+        for (text, reason) in
+            [("0", "above 0"), ("-1", "above 0"), ("inf", "above 0"), ("x", "a number")]
+        {
+            assert!(positive(text).unwrap_err().contains(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_timed_where_there_are_other_ranks() {
+        let mut numbers = vec![1.0, 2.0, 3.0, 4.0];
+        AllReduce::new(Wire::F32).sum(&mut Echo { ranks: 2 }, &mut numbers).unwrap();
+        // It receives its own parts, [1, 2] and [3, 4], and their sum in both parts.
+        assert_eq!(numbers, [4.0, 6.0, 4.0, 6.0]);
+        let exchange = StepExchange { gradients: 1000, wire: Wire::F32, statistics: 0 };
+        assert_eq!(arithmetic_s(exchange, 1), 0.0);
+        assert!(arithmetic_s(exchange, 4) > 0.0);
+    }
+}
