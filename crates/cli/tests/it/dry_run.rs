@@ -93,6 +93,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
             vec!["launch", "-n", "2", "--", "train", &rows_config, "--set", balanced],
             "`train.target_weights` needs a single rank; remove it",
         ),
+        (
+            vec!["train", &rows_config, "--set", "data.schema=gone.toml"],
+            "`data.schema`: cannot read `gone.toml`",
+        ),
         (vec!["eval", "gone"], "not a run folder"),
         (vec!["eval", "unfinished"], "no intact checkpoint"),
         (vec!["eval", images, "--checkpoint", "99"], "no checkpoint of step 99"),
