@@ -56,7 +56,33 @@ fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
     };
     lines.push(row("", HEADINGS));
     lines.extend(rows.iter().map(|(name, cells)| row(name, cells.each_ref().map(|it| &**it))));
+    lines.extend(verdict(times).map(|verdict| hanging("verdict  ", &verdict)));
     lines
+}
+
+/// The share of the peak from which on products take the time of a layer: kernels of layers that
+/// reuse what they load reach half of it and more.
+const BOUND_BY_PRODUCTS: f64 = 0.4;
+
+/// What binds the slowest layer, and the page that helps; `None` without a layer or a peak.
+pub(crate) fn verdict(times: &LayerTimes) -> Option<String> {
+    let (slowest, peak) = (times.layers.first()?, times.peak_gflop_per_s?);
+    let of_all = share(slowest.total_us() / times.total_us().max(1) as f64);
+    let of_peak = times.gflop_per_s(slowest).map(|rate| rate / peak);
+    let cause = match of_peak {
+        None => "has no products: the bandwidth of memory binds it (docs/guide/mixed-precision.md)"
+            .to_owned(),
+        Some(of_peak) if of_peak >= BOUND_BY_PRODUCTS => format!(
+            "multiplies at {} of the peak: products bind it (docs/guide/mixed-precision.md)",
+            share(of_peak)
+        ),
+        Some(of_peak) => format!(
+            "multiplies at {} of the peak: the bandwidth of memory binds it, or burn's operations \
+             compute it in place of a kernel (docs/guide/options.md)",
+            share(of_peak)
+        ),
+    };
+    Some(format!("`{}` takes {of_all} of the time and {cause}", slowest.layer))
 }
 
 /// The slowest layers and everything else: a name, and milliseconds a step of the forward and the
@@ -131,13 +157,30 @@ mod tests {
             lines[0],
             "slowest layers: 2 steps, forward and backward 30.00 ms each; peak 200 GFLOP/s"
         );
+        assert!(lines.last().is_some_and(|line| line.starts_with("verdict  `stage.0.conv` takes")));
         // 150 MFLOP in 3 ms are 50 GFLOP/s; 3 ms of 60 ms are 5 %.
         let cells = lines[2].split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(cells, "stage.0.conv 0.50 1.00 1.50 5.0 % 50.00 25 %", "{text}");
-        assert_eq!(lines.len(), 2 + MOST + 1, "{text}");
+        assert_eq!(lines.len(), 2 + MOST + 2, "{text}");
         // Two of the layers are not shown: 20 ms less 10 layers of 1 ms, in 2 steps.
         let rest = lines[12].split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(rest, "2 layers, the rest 5.00 10.00 15.00 50 %", "{text}");
+    }
+
+    #[test]
+    fn the_verdict_names_what_binds_the_slowest_layer_and_the_page_that_helps() {
+        // 5 % of 60 ms, at a quarter of the peak of 200 GFLOP/s.
+        let mut times = times(2, 2000.0);
+        let expected = "`stage.0.conv` takes 5.0 % of the time and multiplies at 25 % of the peak: \
+                        the bandwidth of memory binds it, or burn's operations compute it in place \
+                        of a kernel (docs/guide/options.md)";
+        assert_eq!(verdict(&times).as_deref(), Some(expected));
+        times.peak_gflop_per_s = Some(100.0);
+        assert!(verdict(&times).is_some_and(|text| text.contains("50 % of the peak: products")));
+        times.layers[0].operations = 0;
+        assert!(verdict(&times).is_some_and(|text| text.contains("has no products")));
+        times.peak_gflop_per_s = None;
+        assert_eq!(verdict(&times), None);
     }
 
     #[test]

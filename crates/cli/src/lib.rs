@@ -112,7 +112,7 @@ where
     };
     match threads::check()
         .and_then(|()| threads::start())
-        .and_then(|()| execute(registry, &arguments))
+        .and_then(|()| threads::on_reserved_stack(|| execute(registry, &arguments)))
     {
         Ok(()) => 0,
         Err(error) => ended(&error),

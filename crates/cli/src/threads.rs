@@ -1,6 +1,8 @@
-//! The threads of the process: their number in the environment, and the pool.
+//! The threads of the process: their number in the environment, the pool, and that of the command.
 
-use anyhow::{Result, anyhow, bail};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
 
 /// The variables from which rayon takes its number of threads, by priority.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
@@ -14,7 +16,7 @@ const MOST: usize = 256;
 /// # Errors
 /// An error that names the variable and its range.
 pub(crate) fn check() -> Result<()> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
     VARIABLES.iter().try_for_each(|name| {
         let text = std::env::var(name).unwrap_or_default();
         within(name, &text, processors)
@@ -32,6 +34,25 @@ pub(crate) fn start() -> Result<()> {
              raise the limit of memory or of processes",
             VARIABLES[0]
         )
+    })
+}
+
+/// The stack of the thread that runs a command, as large as that of a process by default.
+const STACK: usize = 8 << 20;
+
+/// Runs a command on a thread whose stack is reserved before it begins.
+///
+/// That of the process grows when it is used: under a limit of memory such a page that is missing
+/// ends the process by a signal, without an error.
+///
+/// # Errors
+/// Those of the command, and if the system does not start the thread.
+pub(crate) fn on_reserved_stack(command: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("main".to_owned()).stack_size(STACK);
+        let started = thread.spawn_scoped(scope, command);
+        let running = started.context("cannot start the thread of the command")?;
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

@@ -303,6 +303,9 @@ fn slowest_layers(times: &LayerTimes) -> String {
         let _ = writeln!(table, "<tr><td>{}</td>{cells}</tr>", escape(&name));
     }
     table.push_str("</table></div>\n");
+    if let Some(verdict) = layer_table::verdict(times) {
+        let _ = writeln!(table, "<p>{}.</p>", escape(&verdict));
+    }
     table
 }
 
