@@ -320,6 +320,10 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
+    fn created(&mut self, folder: &RunFolder) {
+        note_run(folder.path());
+    }
+
     /// Prints a description of the run, in lines of at most 80 columns if the paths allow.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
         self.log.set(beginning.folder.log_file()?);
