@@ -1,12 +1,13 @@
 //! The ranks of a run that a launcher such as `mpirun` started.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 #[cfg(feature = "mpi")]
 use updraft_distributed::Collective;
 use updraft_distributed::{Alone, Launch, Launcher, Shared};
-use updraft_run::{Beginning, Observer, RunError};
+use updraft_run::{Beginning, Observer, Plan, RunError};
 use updraft_trainer::{Control, Event};
 
 use crate::command::launch::note_process;
@@ -97,6 +98,44 @@ impl Connected {
 fn local_rank(launch: Option<Launch>) -> Option<usize> {
     launch.filter(|launch| launch.size > 1).and_then(|launch| launch.local_rank)
 }
+
+/// Returns an error for settings that a run on several ranks does not support.
+pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Result<()> {
+    if ranks == 1 {
+        return Ok(());
+    }
+    let batch = plan.train.batch;
+    if batch < ranks {
+        bail!("`train.batch` is {batch}, the samples of all ranks; it must be at least {ranks}");
+    }
+    if plan.train.auto_batch.is_some() && !is_resumed {
+        bail!(
+            "`train.auto_batch` needs a single rank; set `train.batch`, the samples of all ranks"
+        );
+    }
+    if plan.train.read_every > 1 {
+        bail!(
+            "`train.read_every` needs a single rank; remove it: ranks exchange the numbers of each update"
+        );
+    }
+    let of_trainer = plan.train.recompute_batch_norms.map(|_| "train.recompute_batch_norms");
+    if let Some(key) = of_trainer.or(plan.task.single_rank_key()) {
+        bail!("`{key}` needs a single rank; remove it");
+    }
+    Ok(())
+}
+
+/// The arguments with which `mpirun` starts ranks of a program on this machine.
+pub(crate) fn mpirun_arguments(ranks: usize) -> Vec<OsString> {
+    let options = ["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"];
+    // Many containers forbid the system call behind single copies between processes.
+    let transport = ["--mca", "btl_vader_single_copy_mechanism", "none"];
+    options.into_iter().chain(transport).map(Into::into).collect()
+}
+
+/// Open MPI refuses to start as root without both, and containers often have no other user.
+pub(crate) const AS_ROOT: [(&str, &str); 2] =
+    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 
 /// Observes a run on a rank that prints nothing.
 pub(crate) struct Quiet;

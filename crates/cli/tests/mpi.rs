@@ -61,6 +61,8 @@ fn main() {
         ("train.batch=1", "`train.batch` is 1"),
         ("train.auto_batch={}", "`train.auto_batch` needs a single rank"),
         ("train.recompute_batch_norms=2", "`train.recompute_batch_norms` needs a single rank"),
+        ("train.read_every=3", "`train.read_every` needs a single rank"),
+        ("data.faults={kind=\"skip\",at_most=1}", "faults"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().to_str().unwrap();
@@ -71,6 +73,7 @@ fn main() {
         assert!(run_of(folder.path()).is_none(), "{set}: no run folder is left");
     }
     println!("settings that need a single rank are refused by their keys");
+    endured();
 }
 
 /// `eval` and `predict` print what one rank prints, for any number of ranks.
@@ -139,6 +142,20 @@ fn scores_and_predictions(run: &Path) {
     println!("predict: a damaged file ends all ranks after the lines before it");
 }
 
+/// Runs of which a random rank is killed end in the bits of the undisturbed ones.
+fn endured() {
+    let kills = ["endure", "--kills", "10", "--ranks", "2", "--json"];
+    let output = updraft(&kills).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    let table: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["runs"].as_array().unwrap();
+    let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum("kills"), sum("full_disks"), sum("read_only")), (10, 0, 0), "{table}");
+    assert!(rows.len() == 2 && sum("ends") >= 2 && sum("kills_in_saves") > 0, "{table}");
+    println!("endure: ten kills of a rank, and the same bits");
+}
+
 /// A command without a launcher.
 fn updraft(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_updraft"))
@@ -183,9 +200,7 @@ fn launched_again_without_a_checkpoint(expected: &BTreeMap<String, String>) {
     let folder = tempfile::tempdir().unwrap();
     let late = ["train.checkpoint_every_steps=1000"];
     let child = launch(folder.path(), &["--restarts", "2"], &late);
-    // Rank 0 has noted its run when it opens the record.
-    let is_recorded = |run: PathBuf| run.join("metrics.jsonl").exists();
-    wait_until("the record", || run_of(folder.path()).is_some_and(is_recorded));
+    wait_until("the folder", || run_of(folder.path()).is_some());
     kill_rank_1(folder.path());
     let text = finished(child);
     assert_eq!(text.matches("2 ranks from the beginning").count(), 1, "{text}");

@@ -10,7 +10,7 @@ use updraft_run::{Registry, TaskKind};
 use super::cannot;
 use super::would::Would;
 use crate::Failed;
-use crate::endure::{Endured, Scenario, Storage, VARIANTS, endure, soak};
+use crate::endure::{Endured, Scenario, Storage, VARIANTS, check_ranks, endure, soak};
 use crate::terminal::say;
 
 /// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
@@ -18,15 +18,21 @@ use crate::terminal::say;
 /// Small runs of every task, in f32 and in mixed precision, are killed while they compute or save,
 /// get a full disk or read-only storage, and resume with another number of workers.
 /// The command fails unless each run ends with the metrics, model, optimizer and state of an
-/// undisturbed run.
+/// undisturbed run. With several ranks, one is killed at random, all have to end, and the restarted
+/// job has to end in the bits of the undisturbed one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     updraft endure --kills 1000           a thousand disturbances\n  \
+    updraft endure --kills 50 --ranks 2   kills of a rank\n  \
     updraft endure --minutes 60           an hour of training: memory and step times")]
 pub(crate) struct EndureArgs {
     /// Number of disturbances over all runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: u64,
+    /// Run on N ranks over MPI, and kill a random one of them each time; storage is not disturbed
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "minutes",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    ranks: u16,
     /// Train for N minutes instead, and report memory, descriptors, threads and step times
     #[arg(long, value_name = "N", conflicts_with = "kills")]
     minutes: Option<f64>,
@@ -55,6 +61,7 @@ impl EndureArgs {
     }
 
     fn check(&self) -> Result<()> {
+        check_ranks(self.ranks.into())?;
         if !(1..=1_000_000).contains(&self.kills) {
             bail!("--kills is {}; it must be 1 to 1000000", self.kills)
         }
@@ -73,7 +80,9 @@ impl EndureArgs {
         let most = all.min(usize::try_from(self.kills / 5).unwrap_or(all).max(1));
         let pairs = (0..most).map(|at| pair(at, tasks.len()));
         pairs
-            .map(|(task, variant)| Scenario::new(registry, tasks[task], &VARIANTS[variant]))
+            .map(|(task, variant)| {
+                Scenario::new(registry, tasks[task], &VARIANTS[variant], self.ranks.into())
+            })
             .collect()
     }
 }
@@ -136,11 +145,15 @@ pub(crate) fn run(registry: Registry, args: &EndureArgs) -> Result<()> {
 
 fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Result<()> {
     let scenarios = args.scenarios(registry)?;
-    let storage = Storage::find(dir);
-    if let Some(missing) = storage.missing() {
+    let storage = match args.ranks {
+        1 => Storage::find(dir),
+        _ => Storage::None,
+    };
+    if let (1, Some(missing)) = (args.ranks, storage.missing()) {
         say(&format!("warning: {missing}"));
     }
-    let endured = endure(&scenarios, args.kills, args.seed, dir, storage)?;
+    let work = (args.kills, args.ranks.into());
+    let endured = endure(&scenarios, work, args.seed, dir, storage)?;
     if args.json {
         let rows: Vec<_> = endured.iter().map(Endured::json).collect();
         crate::print_json(&json!({ "runs": rows }))?;

@@ -13,11 +13,12 @@ use updraft_run::{Registry, RunFolder};
 use super::cannot;
 use super::eval::{self, EvalArgs};
 use super::predict::{self, PredictArgs};
-use super::train::{TrainCommand, refuse_on_ranks};
+use super::train::TrainCommand;
 use super::would::find_inputs;
 use crate::arguments::{self, Arguments};
 use crate::child::{apart, interrupt, terminate};
 use crate::program::quoted;
+use crate::ranks::{AS_ROOT, mpirun_arguments, refuse_on_ranks};
 use crate::stop::Forwarded;
 use crate::terminal::say;
 use crate::wrap::counted;
@@ -187,10 +188,7 @@ impl Ranks {
     }
 
     fn arguments(&self, ranks: u16, command: &[OsString]) -> Vec<OsString> {
-        let options = ["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"];
-        // Many containers forbid the system call behind single copies between processes.
-        let transport = ["--mca", "btl_vader_single_copy_mechanism", "none"];
-        let mut all: Vec<OsString> = options.into_iter().chain(transport).map(Into::into).collect();
+        let mut all = mpirun_arguments(ranks.into());
         all.push(self.program.clone().into_os_string());
         all.extend_from_slice(command);
         all
@@ -216,9 +214,7 @@ impl Ranks {
         if let Some(threads) = self.threads {
             mpirun.env("RAYON_NUM_THREADS", threads.to_string());
         }
-        // Open MPI refuses to start as root without both, and containers often have no other user.
-        mpirun
-            .envs(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"].map(|it| (it, "1")));
+        mpirun.envs(AS_ROOT);
         let _passed_on = Forwarded::begin();
         let mut passed_on = stop::signals();
         let mut mpirun = mpirun.spawn().context("`mpirun` does not start; install Open MPI")?;

@@ -11,11 +11,11 @@ use updraft_distributed::{
 };
 use updraft_run::{Plan, RankCosts, Registry, TimedWork};
 
-use super::train::refuse_on_ranks;
 use super::would::dry_run_of;
 use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
+use crate::ranks::refuse_on_ranks;
 use crate::wrap::{counted, hanging};
 
 const USAGE: &str = "PROGRAM scale-estimate [OPTIONS] [CONFIG]\n           --ranks <N> --bandwidth <GBIT> --latency <US>";

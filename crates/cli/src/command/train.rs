@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
 use updraft_device::Selection;
@@ -23,7 +23,7 @@ use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::program::quoted;
 use crate::progress::{Display, duration, evaluation_text};
-use crate::ranks::{Connected, Quiet};
+use crate::ranks::{Connected, Quiet, refuse_on_ranks};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
 use crate::{layer_table, stop};
@@ -310,27 +310,6 @@ fn train_on_ranks(
     Ok(trained)
 }
 
-/// Returns an error for settings that a run on several ranks does not support.
-pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Result<()> {
-    if ranks == 1 {
-        return Ok(());
-    }
-    let batch = plan.train.batch;
-    if batch < ranks {
-        bail!("`train.batch` is {batch}, the samples of all ranks; it must be at least {ranks}");
-    }
-    if plan.train.auto_batch.is_some() && !is_resumed {
-        bail!(
-            "`train.auto_batch` needs a single rank; set `train.batch`, the samples of all ranks"
-        );
-    }
-    let of_trainer = plan.train.recompute_batch_norms.map(|_| "train.recompute_batch_norms");
-    if let Some(key) = of_trainer.or(plan.task.single_rank_key()) {
-        bail!("`{key}` needs a single rank; remove it");
-    }
-    Ok(())
-}
-
 /// Displays a run, and writes its log to its folder.
 struct Watcher<'a> {
     display: &'a mut Display,
@@ -341,6 +320,10 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
+    fn created(&mut self, folder: &RunFolder) {
+        note_run(folder.path());
+    }
+
     /// Prints a description of the run, in lines of at most 80 columns if the paths allow.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
         self.log.set(beginning.folder.log_file()?);

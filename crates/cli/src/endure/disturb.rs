@@ -12,6 +12,7 @@ use updraft_trainer::{check_checkpoint, list_checkpoints};
 
 use super::child::{Ended, start, train, watch};
 use super::compare::{Outcome, newest};
+use super::ranks::{Left, kill_a_rank, train_on};
 use super::scenario::Scenario;
 use super::storage::{NOT_DONE, Storage};
 use super::table::Endured;
@@ -34,7 +35,7 @@ const EXPECTED: [i32; 2] = [0, 1];
 /// run.
 pub(crate) fn endure(
     scenarios: &[Scenario],
-    kills: u64,
+    (kills, ranks): (u64, usize),
     seed: u64,
     dir: &Path,
     storage: Storage,
@@ -46,7 +47,8 @@ pub(crate) fn endure(
         left -= share;
         let dir = dir.join(format!("{at}-{}", scenario.task));
         made(&dir)?;
-        let mut trial = Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at))?;
+        let dice = Random::for_augment(seed, 0, at);
+        let mut trial = Trial::new((scenario, ranks), dir, storage, dice)?;
         if let Err(error) = trial.disturb(share, done.len() as u64) {
             trial.row.fault = Some(format!("{error:#}"));
         }
@@ -65,6 +67,8 @@ struct Trial {
     dir: PathBuf,
     storage: Storage,
     dice: Random,
+    /// Processes of a run.
+    ranks: usize,
     undisturbed: Outcome,
     /// Wall time of the undisturbed run.
     takes: Duration,
@@ -83,13 +87,18 @@ struct Disturbed {
 }
 
 impl Trial {
-    fn new(scenario: &Scenario, dir: PathBuf, storage: Storage, dice: Random) -> Result<Self> {
+    fn new(
+        (scenario, ranks): (&Scenario, usize),
+        dir: PathBuf,
+        storage: Storage,
+        dice: Random,
+    ) -> Result<Self> {
         let config = dir.join("config.toml");
         fs::write(&config, &scenario.plan).map_err(|cause| cannot("write", &config, cause))?;
         let (runs, log) = (dir.join("undisturbed"), dir.join("undisturbed.log"));
         made(&runs)?;
         let begun = Instant::now();
-        let mut child = start(&mut train::<&str>(&[], &new_run(&config, &runs))?, &log)?;
+        let mut child = start(&mut train_on(ranks, &new_run(&config, &runs))?, &log)?;
         let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
         let takes = begun.elapsed();
         if !ended.status.success() {
@@ -98,7 +107,7 @@ impl Trial {
         let run = only(&runs).context("the undisturbed run left no folder")?;
         let undisturbed = Outcome::of(&run)?;
         let row = Endured::new(scenario.task, scenario.variant);
-        Ok(Self { config, dir, storage, dice, undisturbed, takes, turn: 0, runs: 0, row })
+        Ok(Self { config, dir, storage, dice, ranks, undisturbed, takes, turn: 0, runs: 0, row })
     }
 
     /// Disturbs runs one after another, `times` times in total, then lets the last run finish.
@@ -116,7 +125,7 @@ impl Trial {
         }
         begin_anew(&run)?;
         let log = self.log();
-        let mut child = start(&mut train::<&str>(&[], &self.arguments(&run))?, &log)?;
+        let mut child = start(&mut train_on(self.ranks, &self.arguments(&run))?, &log)?;
         let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
         if !ended.status.success() {
             bail!("the last resumption failed: {}", last_line(&ended.said))
@@ -199,8 +208,15 @@ impl Trial {
     }
 
     fn kill_when(&mut self, run: &Disturbed, is_time: impl FnMut() -> bool) -> Result<bool> {
-        let log = self.log();
-        let mut child = start(&mut train::<&str>(&[], &self.arguments(run))?, &log)?;
+        let (log, arguments) = (self.log(), self.arguments(run));
+        if self.ranks > 1 {
+            let left = kill_a_rank((self.ranks, &arguments), &log, &mut self.dice, is_time)?;
+            let is_killed = matches!(left, Left::Nothing);
+            self.row.kills += u64::from(is_killed);
+            self.row.in_saves += u64::from(is_killed && is_saving(run));
+            return Ok(!is_killed);
+        }
+        let mut child = start(&mut train_on(1, &arguments)?, &log)?;
         match watch(&mut child, &log, is_time)? {
             Some(ended) if ended.status.success() => Ok(true),
             Some(ended) => bail!("a run failed before it was killed: {}", last_line(&ended.said)),
@@ -365,6 +381,6 @@ fn files(folder: &Path) -> Box<dyn Iterator<Item = fs::Metadata>> {
     }))
 }
 
-fn last_line(said: &str) -> &str {
+pub(super) fn last_line(said: &str) -> &str {
     said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing")
 }

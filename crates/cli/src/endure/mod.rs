@@ -3,12 +3,14 @@
 mod child;
 mod compare;
 mod disturb;
+mod ranks;
 mod scenario;
 mod soak;
 mod storage;
 mod table;
 
 pub(crate) use disturb::endure;
+pub(crate) use ranks::check_ranks;
 pub(crate) use scenario::{Scenario, VARIANTS};
 pub(crate) use soak::soak;
 pub(crate) use storage::Storage;

@@ -40,12 +40,11 @@ pub(crate) const VARIANTS: [Variant; 4] = [
         settings: &["precision=f16-mixed", "train.accumulate=2"],
         is_resident: false,
     },
-    Variant {
-        name: "f32 resident",
-        settings: &["precision=f32", "train.read_every=3"],
-        is_resident: true,
-    },
+    Variant { name: "f32 resident", settings: &["precision=f32", READ_LATE], is_resident: true },
 ];
+
+/// Reads the numbers of several updates together.
+const READ_LATE: &str = "train.read_every=3";
 
 /// Keeps the data on the device.
 const RESIDENT: &str = "train.resident={}";
@@ -63,12 +62,17 @@ impl Scenario {
         registry: Registry,
         kind: &'static dyn TaskKind,
         variant: &'static Variant,
+        ranks: usize,
     ) -> Result<Self> {
         let task = format!("task={}", kind.name());
-        let settings = LONG.iter().chain(variant.settings).map(|&setting| setting.to_owned());
+        // Ranks read the numbers of every update.
+        let is_single = ranks == 1;
+        let of_variant = variant.settings.iter().filter(|it| is_single || **it != READ_LATE);
+        let settings = LONG.iter().chain(of_variant).map(|&setting| setting.to_owned());
         let mut settings: Vec<String> = settings.chain([task]).collect();
         let refused = kind.refusals()?;
-        if !refused.iter().any(|(ability, _)| *ability == Ability::BatchNorms) {
+        // Statistics are recomputed on a single rank only.
+        if is_single && !refused.iter().any(|(ability, _)| *ability == Ability::BatchNorms) {
             settings.push("train.recompute_batch_norms=2".to_owned());
         }
         if variant.is_resident && !refused.iter().any(|(ability, _)| *ability == Ability::Resident)
@@ -93,7 +97,11 @@ mod tests {
         let mut residents = 0;
         for kind in TASKS {
             for variant in &VARIANTS {
-                let scenario = Scenario::new(TASKS, *kind, variant).expect("a plan");
+                let scenario = Scenario::new(TASKS, *kind, variant, 1).expect("a plan");
+                let on_ranks = Scenario::new(TASKS, *kind, variant, 2).expect("a plan");
+                for key in ["recompute_batch_norms", "read_every = 3"] {
+                    assert!(!on_ranks.plan.contains(key), "{}", on_ranks.plan);
+                }
                 assert_eq!(scenario.task, kind.name());
                 assert!(scenario.plan.contains("checkpoint_every_steps = 2"), "{}", scenario.plan);
                 let is_read_late = scenario.plan.contains("read_every = 3");

@@ -96,6 +96,9 @@ pub struct Beginning<'a> {
 /// }
 /// ```
 pub trait Observer {
+    /// Called for a new run as soon as its folder is created; of several ranks, for rank 0.
+    fn created(&mut self, _folder: &RunFolder) {}
+
     /// Called once, after the folder is created and before the first step; of several ranks, for
     /// rank 0.
     ///
@@ -232,6 +235,8 @@ pub(super) fn train<W: Workload>(
         Some(folder) => folder,
         None => {
             let created = is_first.then(|| RunFolder::create(runs, plan)).transpose()?;
+            // Before the ranks meet again, where a lost one ends this one.
+            created.iter().for_each(|folder| observer.created(folder));
             let path = created.as_ref().map_or(Path::new(""), RunFolder::path);
             let path = first_path(&mut collective, path)?;
             if let Some(folder) = &created {
