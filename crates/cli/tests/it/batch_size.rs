@@ -56,13 +56,13 @@ fn the_batch_found_is_named_where_the_run_would_search_again() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let auto = "[train.auto_batch]\nleast = 2\nmost = 2\n";
     std::fs::write(dir.path().join("auto.toml"), auto).expect("written");
-    let small = ["--set", "data.train_images=16", "--set", "data.test_images=10"];
+    let small = ["--set", "data.train_images=16", "--set", "data.test_images=16"];
     let said = succeed(dir.path(), &[&["batch-find", "auto.toml"][..], &small].concat());
     let next = "next     replace `train.auto_batch` by `train.batch = 2` in the config\n";
     assert!(said.stderr.ends_with(next), "{}", said.stderr);
     let set = ["--set", "train.auto_batch={ least = 2, most = 2 }"];
     let said = succeed(dir.path(), &[&["batch-find"][..], &small, &set].concat());
-    let next = "train --set data.train_images=16 --set data.test_images=10 --set train.batch=2\n";
+    let next = "train --set data.train_images=16 --set data.test_images=16 --set train.batch=2\n";
     assert!(said.stderr.ends_with(next), "{}", said.stderr);
 }
 
