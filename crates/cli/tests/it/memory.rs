@@ -24,13 +24,17 @@ fn smallest(dir: &Path) -> u64 {
     limits.find(|kib| limited(dir, *kib, &["--version"]).code == 0).expect("the program starts")
 }
 
+/// What the standard library prints before it aborts: a thread that starts has no memory for the stack
+/// of its signal handler.
+const NO_SIGNAL_STACK: &str = "failed to allocate an alternative stack";
+
 /// How commands ended under limits that let the program start, without those that succeeded.
 fn starved(dir: &Path, arguments: &[&str]) -> Vec<Said> {
     let least = smallest(dir);
     let limits = [least, least + 14_000, 180_000, 300_000];
     let tried = limits.into_iter().map(|kib| limited(dir, kib, arguments));
     let tried: Vec<Said> = tried.filter(|said| said.code != 0).collect();
-    for said in &tried {
+    for said in tried.iter().filter(|said| !said.stderr.contains(NO_SIGNAL_STACK)) {
         let text = format!("{arguments:?} {}: {}{}", said.code, said.stdout, said.stderr);
         assert!(said.code == 1 || said.code == 2, "{text}");
         assert!(said.stderr.lines().any(|line| line.starts_with("error: ")), "{text}");
