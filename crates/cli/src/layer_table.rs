@@ -152,7 +152,7 @@ mod tests {
         let times = times(12, 2000.0);
         let lines = lines(&times, "step");
         let text = lines.join("\n");
-        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert_eq!(
             lines[0],
             "slowest layers: 2 steps, forward and backward 30.00 ms each; peak 200 GFLOP/s"
