@@ -3,6 +3,7 @@
 //! A task's name appears outside its folder only in the list below.
 
 mod ability;
+mod capture_device;
 mod data_folder;
 mod held_out_fraction;
 mod image_classification;

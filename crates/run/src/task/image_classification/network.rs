@@ -18,6 +18,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::LoadedModel;
+use crate::task::capture_device::capture_device;
 
 /// Operations on a network.
 pub(super) trait Network {
@@ -81,7 +82,7 @@ impl<N: Classifier> Network for Uninitialized<N> {
     }
 
     fn graph(&self, image: [usize; 3]) -> Result<Graph, RunError> {
-        let network = (self.init)(&Device::flex());
+        let network = (self.init)(&capture_device());
         Graph::try_capture(&network, image, N::classify).map_err(RunError::model)
     }
 

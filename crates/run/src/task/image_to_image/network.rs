@@ -12,6 +12,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::LoadedModel;
+use crate::task::capture_device::capture_device;
 use crate::task::image_pairs::data::{ImagePairs, Shape};
 
 /// Operations on a network.
@@ -52,7 +53,7 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
     }
 
     fn graph(&self, window: [usize; 3]) -> Result<Graph, RunError> {
-        (self.0)(&Device::flex()).capture(window)
+        (self.0)(&capture_device()).capture(window)
     }
 
     fn serve(
