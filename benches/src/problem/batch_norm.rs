@@ -110,10 +110,7 @@ impl Task for BatchNorm {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let device = match self.pass {
-            Pass::Forward => site.device.clone(),
-            Pass::Training => site.device.clone().autodiff(),
-        };
+        let device = self.pass.device(&site.device);
         if let Kernels::Forced(name) = site.kernels {
             let isa = isa_named(name)?;
             return Ok(Box::new(OnSlices::new(self, isa, site.threads)));

@@ -1,15 +1,15 @@
 //! A layer of functions in closed form: forward, and forward with all gradients.
 
-use anyhow::{Context, Result};
-use burn::module::Param;
-use burn::tensor::{Device, Tensor, TensorData};
+use std::rc::Rc;
+
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use updraft_kan::{Basis, BasisLinear, BasisLinearConfig, Centers, LayerPath};
+use updraft_kan::{Basis, BasisLinear, BasisLinearConfig, Centers};
 
 use crate::formula;
 use crate::problem::kan_beside::{product, sigmoid, transposed};
-use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers, widened};
-use crate::strategy::{Kernels, isa_named};
+use crate::problem::kan_pass::{KanPass, parameter, path_of_basis};
+use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, widened};
 
 /// Functions of each input, with `SiLU` and base weights, f32; the parameters of a quotient of
 /// polynomials are trained, centers and widths are not.
@@ -185,86 +185,27 @@ impl Task for KanBasis {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let path = match site.kernels {
-            Kernels::Forced(name) => Some(LayerPath::Kernels(isa_named(name)?)),
-            Kernels::Ours => None,
-            Kernels::Burn => Some(LayerPath::Plain),
-        };
-        let device = match self.pass {
-            Pass::Forward => site.device.clone(),
-            Pass::Training => site.device.clone().autodiff(),
-        };
-        Ok(Box::new(OnBurn::new(self, device, path)))
-    }
-}
-
-struct OnBurn {
-    layer: BasisLinear,
-    x: Tensor<2>,
-    g: Tensor<2>,
-    pass: Pass,
-    device: Device,
-}
-
-impl OnBurn {
-    fn new(problem: &KanBasis, device: Device, path: Option<LayerPath>) -> Self {
-        let KanBasis { basis, batch, inputs, outputs, pass } = *problem;
-        let Numbers { x, coefficients, functions, base, g } = problem.numbers();
-        let matrix = |values: Vec<f32>, shape: [usize; 2]| {
-            Tensor::<2>::from_data(TensorData::new(values, shape), &device)
-        };
+        let Self { basis, batch, inputs, outputs, pass } = *self;
+        let (device, path) = (pass.device(&site.device), path_of_basis(site.kernels)?);
+        let Numbers { x, coefficients, functions, base, g } = self.numbers();
         let config = BasisLinearConfig::new(inputs, outputs, basis).with_bias(false);
         let mut layer = config.with_train_functions(is_trained(&basis)).init(&device);
-        let coefficients = TensorData::new(coefficients, [inputs, basis.count(), outputs]);
-        layer.coefficients = Param::from_tensor(Tensor::from_data(coefficients, &device));
-        layer.base = Some(Param::from_tensor(matrix(base, [inputs, outputs])));
+        layer.coefficients = parameter(coefficients, [inputs, basis.count(), outputs], &device);
+        layer.base = Some(parameter(base, [inputs, outputs], &device));
         if is_trained(&basis) {
-            let count = functions.len();
-            layer.functions = Some(Param::from_tensor(matrix(functions, [1, count])));
+            let shape = [1, functions.len()];
+            layer.functions = Some(parameter(functions, shape, &device));
         }
-        let layer = match path {
+        let layer = Rc::new(match path {
             Some(path) => layer.with_path(path),
             None => layer,
-        };
-        let (x, g) = (matrix(x, [batch, inputs]), matrix(g, [batch, outputs]));
-        Self { layer, x, g, pass, device }
-    }
-
-    fn run(&self) -> Result<Vec<(&'static str, Tensor<1>)>> {
-        if self.pass == Pass::Forward {
-            return Ok(vec![("y", self.layer.forward(self.x.clone()).flatten(0, 1))]);
-        }
-        let x = self.x.clone().require_grad();
-        let y = self.layer.forward(x.clone());
-        let mut of = (y.clone() * self.g.clone()).sum().backward();
-        let taken = "takes part in the loss";
-        let coefficients = self.layer.coefficients.val().grad_remove(&mut of).context(taken)?;
-        let base = self.layer.base.as_ref().map(Param::val).context("was set")?;
-        let base = base.grad_remove(&mut of).context(taken)?;
-        let mut all = vec![
-            ("y", y.inner().flatten(0, 1)),
-            ("dx", x.grad_remove(&mut of).context(taken)?.flatten(0, 1)),
-            ("dcoefficients", coefficients.flatten(0, 2)),
-            ("dbase", base.flatten(0, 1)),
-        ];
-        let functions = self.layer.functions.as_ref().filter(|_| is_trained(self.layer.basis()));
-        if let Some(functions) = functions {
-            let gradient = functions.val().grad_remove(&mut of).context(taken)?;
-            all.push(("dfunctions", gradient.flatten(0, 1)));
-        }
-        Ok(all)
-    }
-}
-
-impl Repeat for OnBurn {
-    fn once(&mut self) -> Result<()> {
-        let _outputs = self.run()?;
-        Ok(self.device.sync()?)
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let all = self.run()?.into_iter();
-        Ok(all.map(|(name, tensor)| (name.to_owned(), numbers(tensor))).collect())
+        });
+        let given = [(x, [batch, inputs]), (g, [batch, outputs])];
+        let repeated = KanPass::new(&layer, BasisLinear::forward, given, (pass, &device))
+            .with("dcoefficients", Some(&layer.coefficients))
+            .with("dbase", layer.base.as_ref())
+            .with("dfunctions", layer.functions.as_ref().filter(|_| is_trained(&basis)));
+        Ok(Box::new(repeated))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A convolution of splines: forward, and forward with all gradients.
 
-use anyhow::{Context, Result};
-use burn::module::Param;
-use burn::tensor::{Device, Tensor, TensorData};
+use std::rc::Rc;
+
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use updraft_kan::slices::reference::{self, Parameters};
 use updraft_kan::slices::{
@@ -12,9 +12,8 @@ use updraft_kan::slices::{
 use updraft_kan::{KanConv2d, KanConv2dConfig, LayerPath};
 
 use crate::formula;
-use crate::problem::{
-    Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, numbers, widened,
-};
+use crate::problem::kan_pass::{KanPass, parameter};
+use crate::problem::{Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, widened};
 use crate::strategy::{EXPANDED_CONV, Kernels, isa_named};
 
 /// Cubic splines over equal intervals of `[−1, 1]` on every tap of 3 × 3, with `SiLU` and base
@@ -171,76 +170,25 @@ impl Task for KanConv {
             Kernels::Ours => None,
             Kernels::Burn => Some(LayerPath::Plain),
         };
-        let device = match self.pass {
-            Pass::Forward => site.device.clone(),
-            Pass::Training => site.device.clone().autodiff(),
-        };
-        Ok(Box::new(OnBurn::new(self, device, path)))
-    }
-}
-
-struct OnBurn {
-    layer: KanConv2d,
-    x: Tensor<4>,
-    g: Tensor<4>,
-    pass: Pass,
-    device: Device,
-}
-
-impl OnBurn {
-    fn new(problem: &KanConv, device: Device, path: Option<LayerPath>) -> Self {
-        let KanConv { batch, channels, side, intervals, pass } = *problem;
+        let KanConv { batch, channels, side, intervals, pass } = *self;
         let [inputs, outputs] = channels;
-        let Numbers { x, spline, base, g } = problem.numbers();
-        let rows = inputs * KanConv::TAPS;
-        let config = KanConv2dConfig::new(channels, [KanConv::KERNEL; 2]).with_scaler(false);
+        let device = pass.device(&site.device);
+        let Numbers { x, spline, base, g } = self.numbers();
+        let rows = inputs * Self::TAPS;
+        let config = KanConv2dConfig::new(channels, [Self::KERNEL; 2]).with_scaler(false);
         let mut layer = config.with_intervals(intervals).init(&device);
-        let spline = TensorData::new(spline, [rows, problem.bases(), outputs]);
-        layer.spline = Param::from_tensor(Tensor::from_data(spline, &device));
-        let base = TensorData::new(base, [rows, outputs]);
-        layer.base = Some(Param::from_tensor(Tensor::from_data(base, &device)));
-        let layer = match path {
+        layer.spline = parameter(spline, [rows, self.bases(), outputs], &device);
+        layer.base = Some(parameter(base, [rows, outputs], &device));
+        let layer = Rc::new(match path {
             Some(path) => layer.with_path(path),
             None => layer,
-        };
-        let image = |values: Vec<f32>, channels: usize, side: usize| {
-            let data = TensorData::new(values, [batch, channels, side, side]);
-            Tensor::<4>::from_data(data, &device)
-        };
-        let (x, g) = (image(x, inputs, side), image(g, outputs, problem.out_side()));
-        Self { layer, x, g, pass, device }
-    }
-
-    fn run(&self) -> Result<Vec<(&'static str, Tensor<1>)>> {
-        if self.pass == Pass::Forward {
-            return Ok(vec![("y", self.layer.forward(self.x.clone()).flatten(0, 3))]);
-        }
-        let x = self.x.clone().require_grad();
-        let y = self.layer.forward(x.clone());
-        let mut of = (y.clone() * self.g.clone()).sum().backward();
-        let taken = "takes part in the loss";
-        let spline = self.layer.spline.val().grad_remove(&mut of).context(taken)?;
-        let base = self.layer.base.as_ref().map(Param::val).context("was set")?;
-        let base = base.grad_remove(&mut of).context(taken)?;
-        let dx = x.grad_remove(&mut of).context(taken)?;
-        Ok(vec![
-            ("y", y.inner().flatten(0, 3)),
-            ("dx", dx.flatten(0, 3)),
-            ("dspline", spline.flatten(0, 2)),
-            ("dbase", base.flatten(0, 1)),
-        ])
-    }
-}
-
-impl Repeat for OnBurn {
-    fn once(&mut self) -> Result<()> {
-        let _outputs = self.run()?;
-        Ok(self.device.sync()?)
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let all = self.run()?.into_iter();
-        Ok(all.map(|(name, tensor)| (name.to_owned(), numbers(tensor))).collect())
+        });
+        let out_side = self.out_side();
+        let given = [(x, [batch, inputs, side, side]), (g, [batch, outputs, out_side, out_side])];
+        let repeated = KanPass::new(&layer, KanConv2d::forward, given, (pass, &device))
+            .with("dspline", Some(&layer.spline))
+            .with("dbase", layer.base.as_ref());
+        Ok(Box::new(repeated))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A Kolmogorov–Arnold layer: forward, and forward with all gradients.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use burn::module::Param;
+use anyhow::Result;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_kan::slices::reference::{self, Parameters};
@@ -15,6 +15,7 @@ use updraft_kan::{KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
 
 use crate::formula;
 use crate::gpu::{self, TF32};
+use crate::problem::kan_pass::{KanPass, parameter};
 use crate::problem::{
     Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, kan_beside, numbers, widened,
 };
@@ -163,79 +164,33 @@ impl Task for KanLayer {
             Kernels::Ours => None,
             Kernels::Burn => Some(LayerPath::Plain),
         };
-        let device = match self.pass {
-            Pass::Forward => site.device.clone(),
-            Pass::Training => site.device.clone().autodiff(),
-        };
-        Ok(Box::new(OnBurn::new(self, device, path)))
-    }
-}
-
-struct OnBurn {
-    layer: KanLinear,
-    x: Tensor<2>,
-    g: Tensor<2>,
-    pass: Pass,
-    device: Device,
-}
-
-impl OnBurn {
-    fn new(problem: &KanLayer, device: Device, path: Option<LayerPath>) -> Self {
-        let KanLayer { batch, inputs, outputs, intervals, pass } = *problem;
-        let Numbers { x, spline, base, scaler, g } = problem.numbers();
-        let edges = |values: Vec<f32>, shape: [usize; 2]| {
-            Tensor::<2>::from_data(TensorData::new(values, shape), &device)
-        };
-        let config = KanLinearConfig::new(inputs, outputs).with_intervals(intervals);
-        let mut layer = config.init(&device);
-        let spline = TensorData::new(spline, [inputs, problem.bases(), outputs]);
-        layer.spline = Param::from_tensor(Tensor::from_data(spline, &device));
-        layer.base = Some(Param::from_tensor(edges(base, [inputs, outputs])));
-        layer.scaler = Some(Param::from_tensor(edges(scaler, [inputs, outputs])));
-        let layer = match path {
+        let Self { batch, inputs, outputs, pass, .. } = *self;
+        let device = pass.device(&site.device);
+        let layer = self.layer(&device);
+        let layer = Rc::new(match path {
             Some(path) => layer.with_path(path),
             None => layer,
-        };
-        let (x, g) = (edges(x, [batch, inputs]), edges(g, [batch, outputs]));
-        Self { layer, x, g, pass, device }
-    }
-
-    fn run(&self) -> Result<Vec<(&'static str, Vec<Tensor<1>>)>> {
-        let flat = |tensor: Tensor<2>| vec![tensor.flatten(0, 1)];
-        if self.pass == Pass::Forward {
-            return Ok(vec![("y", flat(self.layer.forward(self.x.clone())))]);
-        }
-        let x = self.x.clone().require_grad();
-        let y = self.layer.forward(x.clone());
-        let mut of = (y.clone() * self.g.clone()).sum().backward();
-        let taken = "takes part in the loss";
-        let spline = self.layer.spline.val().grad_remove(&mut of).context(taken)?;
-        let mut edges = |parameter: &Option<Param<Tensor<2>>>| {
-            let tensor = parameter.as_ref().map(Param::val).context("was set")?;
-            tensor.grad_remove(&mut of).context(taken)
-        };
-        let (base, scaler) = (edges(&self.layer.base)?, edges(&self.layer.scaler)?);
-        let dx = x.grad_remove(&mut of).context(taken)?;
-        Ok(vec![
-            ("y", flat(y.inner())),
-            ("dx", flat(dx)),
-            ("dspline", vec![spline.flatten(0, 2)]),
-            ("dbase", flat(base)),
-            ("dscaler", flat(scaler)),
-        ])
+        });
+        let Numbers { x, g, .. } = self.numbers();
+        let given = [(x, [batch, inputs]), (g, [batch, outputs])];
+        let repeated = KanPass::new(&layer, KanLinear::forward, given, (pass, &device))
+            .with("dspline", Some(&layer.spline))
+            .with("dbase", layer.base.as_ref())
+            .with("dscaler", layer.scaler.as_ref());
+        Ok(Box::new(repeated))
     }
 }
 
-impl Repeat for OnBurn {
-    fn once(&mut self) -> Result<()> {
-        let _outputs = self.run()?;
-        Ok(self.device.sync()?)
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let all = self.run()?.into_iter();
-        let read = |tensors: Vec<Tensor<1>>| tensors.into_iter().flat_map(numbers).collect();
-        Ok(all.map(|(name, tensors)| (name.to_owned(), read(tensors))).collect())
+impl KanLayer {
+    fn layer(&self, device: &Device) -> KanLinear {
+        let Self { inputs, outputs, intervals, .. } = *self;
+        let Numbers { spline, base, scaler, .. } = self.numbers();
+        let config = KanLinearConfig::new(inputs, outputs).with_intervals(intervals);
+        let mut layer = config.init(device);
+        layer.spline = parameter(spline, [inputs, self.bases(), outputs], device);
+        layer.base = Some(parameter(base, [inputs, outputs], device));
+        layer.scaler = Some(parameter(scaler, [inputs, outputs], device));
+        layer
     }
 }
 
@@ -248,8 +203,8 @@ struct Packed {
 impl Packed {
     fn new(problem: &KanLayer, device: &Device) -> Result<Self> {
         anyhow::ensure!(problem.pass == Pass::Forward, "packed layers are for inference");
-        let OnBurn { layer, x, .. } = OnBurn::new(problem, device.clone(), None);
-        Ok(Self { layer: layer.pack(), x })
+        let x = TensorData::new(problem.numbers().x, [problem.batch, problem.inputs]);
+        Ok(Self { layer: problem.layer(device).pack(), x: Tensor::from_data(x, device) })
     }
 }
 

@@ -41,10 +41,7 @@ impl<const D: usize> LayerPass<D> {
         (pass, dtype): (Pass, DType),
         device: &Device,
     ) -> Self {
-        let device = match pass {
-            Pass::Forward => device.clone(),
-            Pass::Training => device.clone().autodiff(),
-        };
+        let device = pass.device(device);
         let load = |(values, shape): Given<D>| {
             let data = TensorData::new(values, shape).convert_dtype(dtype);
             Tensor::<D>::from_data(data, (&device, dtype))

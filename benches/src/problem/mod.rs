@@ -15,6 +15,7 @@ pub(crate) mod kan_basis_conv;
 pub(crate) mod kan_beside;
 pub(crate) mod kan_conv;
 pub(crate) mod kan_layer;
+pub(crate) mod kan_pass;
 pub(crate) mod layer_pass;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
@@ -112,6 +113,14 @@ impl Pass {
         match self {
             Self::Forward => "forward",
             Self::Training => "training",
+        }
+    }
+
+    /// The device with a graph of gradients, if the pass needs one.
+    pub(crate) fn device(self, device: &Device) -> Device {
+        match self {
+            Self::Forward => device.clone(),
+            Self::Training => device.clone().autodiff(),
         }
     }
 }

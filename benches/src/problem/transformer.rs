@@ -136,10 +136,7 @@ impl Task for Transformer {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let device = match self.pass {
-            Pass::Forward => site.device.clone(),
-            Pass::Training => site.device.clone().autodiff(),
-        };
+        let device = self.pass.device(&site.device);
         let operands = self.operands(&device, DType::F32);
         let is_ours = site.kernels == Kernels::Ours;
         let products = if self.bf16 { Products::Bf16 } else { Products::F32 };

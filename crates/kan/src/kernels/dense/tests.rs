@@ -1,5 +1,7 @@
 //! The kernels against the closed forms in f64, for every instruction set of this processor.
 
+use std::fmt::Arguments;
+
 use updraft_simd::Isa;
 use updraft_testing::scattered;
 
@@ -197,8 +199,17 @@ fn isas() -> impl Iterator<Item = Isa> {
     Isa::BASES.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Relative to the largest number.
-const BOUND: f64 = 5e-6;
+/// Asserts that outputs and gradients are those in f64, relative to the largest number of each.
+pub(super) fn assert_close(found: &[Vec<f32>], expected: &[Vec<f64>], case: Arguments<'_>) {
+    for (part, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(found.len(), expected.len(), "{case}, part {part}");
+        let largest = expected.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+        for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+            let error = (f64::from(found) - expected).abs() / largest.max(1e-2);
+            assert!(error < 5e-6, "{case}, part {part}, {at}: {found}, {expected}");
+        }
+    }
+}
 
 #[test]
 fn outputs_and_all_gradients_are_those_in_f64() {
@@ -209,17 +220,7 @@ fn outputs_and_all_gradients_are_those_in_f64() {
             let expected = case.reference();
             for isa in isas() {
                 let found = case.run(isa, 1, &mut DenseScratch::default());
-                for (part, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                    assert_eq!(found.len(), expected.len());
-                    let largest = expected.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-                    for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-                        let error = (f64::from(found) - expected).abs() / largest.max(1e-2);
-                        assert!(
-                            error < BOUND,
-                            "{isa}, {basis:?}, {sizes:?}, part {part}, {at}: {found}, {expected}"
-                        );
-                    }
-                }
+                assert_close(&found, &expected, format_args!("{isa}, {basis:?}, {sizes:?}"));
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::basis::{Basis, Centers};
 use crate::grid::Grid;
 use crate::kernels::activation::Activation;
 use crate::kernels::conv::{BaseBranch, ConvAxis, ConvGeometry, Shapes};
-use crate::kernels::dense::tests::{bases, silu};
+use crate::kernels::dense::tests::{assert_close, bases, silu};
 use crate::kernels::dense::{DenseGradients, DenseLayer, DenseScratch, DenseWeights};
 
 /// A convolution's sizes: batch, channels, groups, groups of functions, axes and image.
@@ -249,9 +249,6 @@ fn isas() -> impl Iterator<Item = Isa> {
     Isa::BASES.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Relative to the largest number.
-const BOUND: f64 = 5e-6;
-
 #[test]
 fn outputs_and_all_gradients_are_those_in_f64() {
     for (index, basis) in bases().into_iter().enumerate() {
@@ -261,17 +258,7 @@ fn outputs_and_all_gradients_are_those_in_f64() {
             let expected = case.reference();
             for isa in isas() {
                 let found = case.run(isa, 1, &mut DenseScratch::default());
-                for (part, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                    assert_eq!(found.len(), expected.len());
-                    let largest = expected.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-                    for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-                        let error = (f64::from(found) - expected).abs() / largest.max(1e-2);
-                        assert!(
-                            error < BOUND,
-                            "{isa}, {basis:?}, sizes {number}, part {part}, {at}: {found}, {expected}"
-                        );
-                    }
-                }
+                assert_close(&found, &expected, format_args!("{isa}, {basis:?}, sizes {number}"));
             }
         }
     }
