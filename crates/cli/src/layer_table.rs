@@ -69,7 +69,18 @@ pub(crate) fn verdict(times: &LayerTimes) -> Option<String> {
     let (slowest, peak) = (times.layers.first()?, times.peak_gflop_per_s?);
     let of_all = share(slowest.total_us() / times.total_us().max(1) as f64);
     let of_peak = times.gflop_per_s(slowest).map(|rate| rate / peak);
+    let is_plain = slowest.plain_calls > 0;
     let cause = match of_peak {
+        _ if is_plain && of_peak.is_none_or(|it| it < BOUND_BY_PRODUCTS) => {
+            let part = match slowest.plain_calls == slowest.calls {
+                true => "it".to_owned(),
+                false => format!("{} of its {} runs", slowest.plain_calls, slowest.calls),
+            };
+            format!(
+                "burn's operations compute {part}, wholly or in part, in place of a kernel \
+                 (docs/guide/options.md)"
+            )
+        }
         None => "has no products: the bandwidth of memory binds it (docs/guide/mixed-precision.md)"
             .to_owned(),
         Some(of_peak) if of_peak >= BOUND_BY_PRODUCTS => format!(
@@ -77,8 +88,8 @@ pub(crate) fn verdict(times: &LayerTimes) -> Option<String> {
             share(of_peak)
         ),
         Some(of_peak) => format!(
-            "multiplies at {} of the peak: the bandwidth of memory binds it, or burn's operations \
-             compute it in place of a kernel (docs/guide/options.md)",
+            "multiplies at {} of the peak by a kernel: the bandwidth of memory binds it \
+             (docs/guide/mixed-precision.md)",
             share(of_peak)
         ),
     };
@@ -137,7 +148,7 @@ mod tests {
 
     fn times(layers: usize, backward_us: f64) -> LayerTimes {
         let layer = |at: usize| {
-            json!({ "layer": format!("stage.{at}.conv"), "kind": "convolution", "calls": 2,
+            json!({ "layer": format!("stage.{at}.conv"), "kind": "convolution", "calls": 2, "plain_calls": 0,
                     "forward_us": 1000.0, "backward_us": backward_us, "operations": 150_000_000 })
         };
         let times = json!({
@@ -171,10 +182,19 @@ mod tests {
     fn the_verdict_names_what_binds_the_slowest_layer_and_the_page_that_helps() {
         // 5 % of 60 ms, at a quarter of the peak of 200 GFLOP/s.
         let mut times = times(2, 2000.0);
-        let expected = "`stage.0.conv` takes 5.0 % of the time and multiplies at 25 % of the peak: \
-                        the bandwidth of memory binds it, or burn's operations compute it in place \
-                        of a kernel (docs/guide/options.md)";
+        let expected = "`stage.0.conv` takes 5.0 % of the time and multiplies at 25 % of the peak by \
+                        a kernel: the bandwidth of memory binds it (docs/guide/mixed-precision.md)";
         assert_eq!(verdict(&times).as_deref(), Some(expected));
+        times.layers[0].plain_calls = 1;
+        let expected = "`stage.0.conv` takes 5.0 % of the time and burn's operations compute 1 of \
+                        its 2 runs, wholly or in part, in place of a kernel (docs/guide/options.md)";
+        assert_eq!(verdict(&times).as_deref(), Some(expected));
+        times.layers[0].plain_calls = 2;
+        assert!(verdict(&times).is_some_and(|text| text.contains("burn's operations compute it,")));
+        times.layers[0].operations = 0;
+        assert!(verdict(&times).is_some_and(|text| text.contains("burn's operations compute it,")));
+        times.layers[0].operations = 150_000_000;
+        times.layers[0].plain_calls = 0;
         times.peak_gflop_per_s = Some(100.0);
         assert!(verdict(&times).is_some_and(|text| text.contains("50 % of the peak: products")));
         times.layers[0].operations = 0;

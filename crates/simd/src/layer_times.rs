@@ -43,6 +43,8 @@ pub struct LayerSpan {
     /// Floating-point operations of its products, where a multiplication with its addition counts
     /// two; 0 for a layer without products, such as a pooling.
     pub operations: u64,
+    /// Whether its forward pass, or a part of it, was computed without kernels, as [`mark_plain`] says.
+    pub is_plain: bool,
 }
 
 /// Records the passes of layers on this thread until it is dropped.
@@ -111,6 +113,7 @@ struct Open {
     operations: u64,
     /// Those of them that belong to no node of the graph yet.
     unrecorded: u64,
+    is_plain: bool,
 }
 
 /// Whether a timer records on this thread.
@@ -150,6 +153,18 @@ pub fn add_operations(operations: u64) {
             if let Some(open) = timing.open.last_mut() {
                 open.operations += operations;
                 open.unrecorded += operations;
+            }
+        });
+    }
+}
+
+/// Marks the layer that runs as computed, wholly or in part, by the plain operations of the tensor
+/// library in place of kernels.
+pub fn mark_plain() {
+    if times_layers() {
+        TIMING.with_borrow_mut(|timing| {
+            if let Some(open) = timing.open.last_mut() {
+                open.is_plain = true;
             }
         });
     }
@@ -209,6 +224,7 @@ impl LayerPass {
                     inner: Duration::ZERO,
                     operations,
                     unrecorded: 0,
+                    is_plain: false,
                 });
             });
         }
@@ -227,7 +243,8 @@ impl Drop for TimedPass {
 impl Timing {
     fn close(&mut self) {
         // A timer that started in between knows nothing of the pass.
-        let Some(Open { layer, pass, started, inner, operations, .. }) = self.open.pop() else {
+        let Some(Open { layer, pass, started, inner, operations, is_plain, .. }) = self.open.pop()
+        else {
             return;
         };
         let took = started.elapsed();
@@ -235,7 +252,7 @@ impl Timing {
             outer.inner += took;
         }
         let own = took.saturating_sub(inner);
-        self.spans.push(LayerSpan { layer, pass, started, took, own, operations });
+        self.spans.push(LayerSpan { layer, pass, started, took, own, operations, is_plain });
     }
 }
 
@@ -264,6 +281,19 @@ mod tests {
         assert!(outer.own >= Duration::from_millis(4) && inner.own == inner.took);
         assert!(outer.started <= inner.started && outer.pass == LayerPass::Forward);
         assert_eq!(timer.take(), []);
+    }
+
+    #[test]
+    fn a_mark_of_plain_operations_belongs_to_the_innermost_layer() {
+        let mut timer = LayerTimer::start();
+        time_layer(1, "block", || {
+            time_layer(2, "linear", mark_plain);
+            time_layer(3, "linear", || time_operation("activation", mark_plain));
+            time_layer(4, "linear", || ());
+        });
+        mark_plain();
+        let marks: Vec<_> = timer.take().iter().map(|it| it.is_plain).collect();
+        assert_eq!(marks, [true, true, false, false]);
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub use int8::{Avx512Vnni, AvxVnni};
 pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
 pub use layer_times::{
-    LayerId, LayerPass, LayerSpan, LayerTimer, NodeLayer, TimedPass, add_operations, time_layer,
-    time_operation, time_part, times_layers,
+    LayerId, LayerPass, LayerSpan, LayerTimer, NodeLayer, TimedPass, add_operations, mark_plain,
+    time_layer, time_operation, time_part, times_layers,
 };
 pub use memory::{keep_memory, release_memory, set_memory_capacity, take_memory};
 pub use peak::RegisterPeak;

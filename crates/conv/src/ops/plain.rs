@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::{leaky_relu, relu, silu};
 use burn::tensor::module;
 use burn::tensor::ops::ConvOptions;
+use updraft_simd::mark_plain;
 
 use super::normalization::Normalizing;
 use crate::kernels::Activation;
@@ -14,10 +15,12 @@ pub(super) fn conv2d(
     bias: Option<Tensor<1>>,
     options: ConvOptions<2>,
 ) -> Tensor<4> {
+    mark_plain();
     module::conv2d(x, weight, bias, options)
 }
 
 pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+    mark_plain();
     match activation {
         Activation::Identity => x,
         Activation::Relu => relu(x),
@@ -40,6 +43,7 @@ pub(super) fn normalize<const D: usize>(
     x: Tensor<D>,
     by: Normalizing<D>,
 ) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
+    mark_plain();
     let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
     let (output, statistics) = match given {
         Some([mean, variance]) => {

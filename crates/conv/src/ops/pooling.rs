@@ -2,7 +2,7 @@
 
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Tensor, module};
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 use super::path::LayerPath;
 use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling};
@@ -115,6 +115,7 @@ fn pool_by(
                 "the kernels need padding that is alike on both sides, and no window beyond";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
             let _ = (pooling, geometry);
+            mark_plain();
             plain(x)
         }
     }

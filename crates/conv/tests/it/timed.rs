@@ -3,11 +3,11 @@
 use burn::nn::conv::{Conv1dConfig, Conv2dConfig, Conv3dConfig, ConvTranspose2dConfig};
 use burn::nn::pool::{AvgPool2dConfig, MaxPool2dConfig};
 use burn::nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig};
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Distribution, FloatDType, Tensor};
 use updraft_conv::{
     Activation, Alignment, AvgPool2d, BatchNorm, Conv1d, Conv2d, Conv3d, ConvTranspose2d,
-    GroupNorm, InstanceNorm, MaxPool2d, MaxPool3d, MaxPool3dConfig, activate, join_channels,
-    resize2d, weighted_sum,
+    GroupNorm, InstanceNorm, LayerPath, MaxPool2d, MaxPool3d, MaxPool3dConfig, activate,
+    join_channels, resize2d, resize3d, weighted_sum,
 };
 use updraft_simd::{LayerPass, LayerSpan, LayerTimer};
 
@@ -132,8 +132,46 @@ fn every_layer_is_timed_in_both_passes() {
             assert_eq!(found.len(), 1, "{kind}, {pass:?}: {found:?}");
             let (found, of, operations) = found[0];
             assert_eq!((found, of), (kind, parameter), "{pass:?}");
+            assert!(!spans[0].is_plain, "{kind}, {pass:?}");
             assert_eq!(operations > 0, kind.contains("convolution"), "{kind}, {pass:?}");
         }
+    }
+}
+
+/// The spans of a forward pass.
+fn of_forward<const D: usize>(forward: impl FnOnce() -> Tensor<D>) -> Vec<LayerSpan> {
+    let mut timer = LayerTimer::start();
+    forward();
+    timer.take()
+}
+
+#[test]
+fn layers_that_burns_operations_compute_are_marked() {
+    let _alone = updraft_testing::alone();
+    let device = &Device::flex().autodiff();
+    let maps = || random([2, 4, 8, 8], device).cast(FloatDType::F64);
+    let volumes = || random([1, 2, 4, 4, 4], device).cast(FloatDType::F64);
+    let weights = || random([2], device).cast(FloatDType::F64);
+    let conv = Conv2d::new(&Conv2dConfig::new([4, 4], [1, 1]), device).with_path(LayerPath::Plain);
+    let groups = GroupNorm::new(&GroupNormConfig::new(2, 4), device);
+    let norm = BatchNorm::new(&BatchNormConfig::new(4), device);
+    let pool = MaxPool2d::new(MaxPool2dConfig::new([2, 2]));
+    let pool_volumes = MaxPool3d::new(MaxPool3dConfig::new([2, 2, 2]));
+    let cases = [
+        ("convolution", of_forward(|| conv.forward(random([2, 4, 8, 8], device)))),
+        ("batch normalization", of_forward(|| norm.forward(maps()))),
+        ("group normalization", of_forward(|| groups.forward(maps()))),
+        ("max pooling", of_forward(|| pool.forward(maps()))),
+        ("max pooling", of_forward(|| pool_volumes.forward(volumes()))),
+        ("resize", of_forward(|| resize2d(maps(), [16, 16], Alignment::Corners))),
+        ("resize", of_forward(|| resize3d(volumes(), [8, 8, 8], Alignment::Corners))),
+        ("activation", of_forward(|| activate(maps(), Activation::Silu))),
+        ("concatenation", of_forward(|| join_channels(maps(), maps()))),
+        ("weighted sum", of_forward(|| weighted_sum(vec![maps(), maps()], weights()))),
+    ];
+    for (kind, spans) in cases {
+        let [span] = &spans[..] else { panic!("{kind}: {spans:?}") };
+        assert_eq!((span.layer.kind, span.is_plain), (kind, true));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A layer of functions in closed form as one operation.
 
 use burn::tensor::{DType, FloatDType, Tensor};
+use updraft_simd::mark_plain;
 
 #[cfg(feature = "flex")]
 use super::basis_fused;
@@ -56,6 +57,7 @@ pub(crate) fn basis_layer(
 
 /// All functions of the batch are stored, then multiplied as a matrix.
 fn plain(x: Tensor<2>, seen: Option<Tensor<2>>, parameters: BasisParameters) -> Tensor<2> {
+    mark_plain();
     let BasisParameters { basis, activation, coefficients, functions, base, bias } = parameters;
     let dtype = x.dtype();
     let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{DType, FloatDType, Shape, Tensor};
-use updraft_simd::add_operations;
+use updraft_simd::{add_operations, mark_plain};
 
 use super::basis::BasisParameters;
 #[cfg(feature = "flex")]
@@ -44,6 +44,7 @@ pub(crate) fn basis_conv<const D: usize>(
     let picked = LayerPath::of_basis(path, &x.device());
     match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
         LayerPath::Plain => {
+            mark_plain();
             let BasisParameters { basis, activation, coefficients, functions, base, bias } =
                 parameters;
             let operands = Operands { x, coefficients, functions, base, bias };

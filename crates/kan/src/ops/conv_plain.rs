@@ -4,6 +4,7 @@
 use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, FloatDType, Shape, Tensor};
+use updraft_simd::mark_plain;
 
 use super::layer::Parameters;
 use super::plain::{activate, bases};
@@ -16,6 +17,7 @@ pub(super) fn conv<const D: usize>(
     geometry: &ConvGeometry,
     output: &[usize],
 ) -> Tensor<D> {
+    mark_plain();
     let dtype = x.dtype();
     let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
     let batch = x.dims()[0];

@@ -3,6 +3,7 @@
 
 use burn::tensor::activation::relu;
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor, TensorData};
+use updraft_simd::mark_plain;
 
 use super::layer::Parameters;
 use crate::grid::{Grid, Outside};
@@ -10,6 +11,7 @@ use crate::kernels::{Activation, LayerGeometry};
 
 /// All basis values are stored, then multiplied as a matrix.
 pub(super) fn layer(x: Tensor<2>, parameters: Parameters, geometry: &LayerGeometry) -> Tensor<2> {
+    mark_plain();
     if x.dims()[0] == 0 {
         // burn cannot expand to an axis of 0: a row replaces the batch.
         let row = Tensor::zeros([1, geometry.in_features()], (&x.device(), x.dtype()));

@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_kan::{
     Activation, Basis, BasisConv2dConfig, BasisLinearConfig, Centers, KanConv2dConfig,
-    KanLinearConfig,
+    KanLinearConfig, LayerPath,
 };
 use updraft_simd::{LayerPass, LayerSpan, LayerTimer};
 use updraft_testing::parameter_gradients;
@@ -19,6 +19,26 @@ fn passes<const D: usize>(forward: impl FnOnce() -> Tensor<D>) -> [Vec<LayerSpan
     let of_forward = timer.take();
     loss.backward();
     [of_forward, timer.take()]
+}
+
+#[test]
+fn layers_that_burns_operations_compute_are_marked() {
+    let _alone = updraft_testing::alone();
+    let device = &Device::flex();
+    let linear = KanLinearConfig::new(6, 5).init(device);
+    let conv = KanConv2dConfig::new([2, 3], [2, 2]).init(device);
+    let of_functions = BasisLinearConfig::new(6, 5, Basis::Legendre { degree: 3 }).init(device);
+    let is_plain = |path: LayerPath| {
+        let mut timer = LayerTimer::start();
+        let _: Tensor<2> =
+            linear.clone().with_path(path).forward(Tensor::<2>::ones([4, 6], device));
+        let _ = conv.clone().with_path(path).forward(Tensor::ones([2, 2, 5, 6], device));
+        let _: Tensor<2> =
+            of_functions.clone().with_path(path).forward(Tensor::<2>::ones([4, 6], device));
+        timer.take().iter().map(|it| it.is_plain).collect::<Vec<_>>()
+    };
+    assert_eq!(is_plain(LayerPath::Plain), [true; 3]);
+    assert_eq!(is_plain(LayerPath::of(device)), [false; 3]);
 }
 
 #[test]

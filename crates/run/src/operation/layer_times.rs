@@ -64,6 +64,8 @@ pub struct LayerTime {
     pub kind: String,
     /// How often it ran.
     pub calls: u64,
+    /// How many of these runs burn's operations computed, wholly or in part, in place of kernels.
+    pub plain_calls: u64,
     /// Microseconds of its forward passes, also of those that `train.recompute` repeats, without
     /// layers inside it.
     pub forward_us: f64,
@@ -228,6 +230,7 @@ impl LayerTimes {
                 layer: name.to_owned(),
                 kind: span.layer.kind.to_owned(),
                 calls: 0,
+                plain_calls: 0,
                 forward_us: 0.0,
                 backward_us: 0.0,
                 operations: 0,
@@ -239,6 +242,7 @@ impl LayerTimes {
         match span.pass {
             LayerPass::Forward => {
                 layer.calls += 1;
+                layer.plain_calls += u64::from(span.is_plain);
                 layer.forward_us += us;
             }
             LayerPass::Backward => layer.backward_us += us,

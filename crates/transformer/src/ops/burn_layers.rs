@@ -2,7 +2,7 @@
 
 use burn::nn::{Embedding, Linear};
 use burn::tensor::{Int, Tensor};
-use updraft_simd::{add_operations, time_layer};
+use updraft_simd::{add_operations, mark_plain, time_layer};
 
 /// The outputs of burn's layer, by burn's operations.
 ///
@@ -16,6 +16,7 @@ pub fn timed_linear<const D: usize>(layer: &Linear, x: Tensor<D>) -> Tensor<D> {
     time_layer(layer.weight.id.val(), "linear", || {
         let products = x.shape().num_elements() * layer.weight.dims()[1];
         add_operations(2 * products as u64);
+        mark_plain();
         #[cfg(feature = "flex")]
         if let Some(y) = recorded::linear(layer, &x) {
             return y;
@@ -31,6 +32,7 @@ pub fn timed_linear<const D: usize>(layer: &Linear, x: Tensor<D>) -> Tensor<D> {
 #[must_use]
 pub fn timed_embedding(layer: &Embedding, classes: Tensor<2, Int>) -> Tensor<3> {
     time_layer(layer.weight.id.val(), "embedding", || {
+        mark_plain();
         #[cfg(feature = "flex")]
         if let Some(vectors) = recorded::embedding(layer, &classes) {
             return vectors;
@@ -145,6 +147,7 @@ mod tests {
         let spans = timer.take();
         let found: Vec<_> = spans.iter().map(|it| (it.layer.kind, it.pass)).collect();
         assert_eq!(found, [("embedding", LayerPass::Forward), ("embedding", LayerPass::Backward)]);
+        assert!(spans[0].is_plain);
     }
 
     #[test]
@@ -176,6 +179,7 @@ mod tests {
                 let [span] = &spans[..] else { panic!("{kind}: {spans:?}") };
                 assert_eq!((span.layer.kind, span.layer.parameter), (kind, None));
                 assert_eq!((span.pass, span.operations), (pass, factor * operations), "{kind}");
+                assert!(!span.is_plain, "{kind}");
             }
         }
     }

@@ -8,7 +8,7 @@ use burn::{
     backend::tensor::FloatTensor,
     backend::{Backend, Dispatch},
 };
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 #[cfg(feature = "flex")]
 use super::extension::TransformerBackend;
@@ -70,6 +70,7 @@ fn with_factors([q, k, v]: [Tensor<4>; 3], factors: Tensor<4>) -> Tensor<4> {
         let [q, k, v, factors] = [q, k, v, factors].map(Tensor::into_dispatch);
         return Tensor::from_dispatch(Dispatch::attention_with_factors(q, k, v, factors).0);
     }
+    mark_plain();
     (softmax(q.matmul(k.transpose()), 3) * factors).matmul(v)
 }
 

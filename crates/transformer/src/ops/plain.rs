@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::gelu;
 use burn::tensor::module;
 use burn::tensor::ops::AttentionModuleOptions;
+use updraft_simd::mark_plain;
 
 /// Whether burn's operations compute everything.
 static IS_DEFAULT: AtomicBool = AtomicBool::new(false);
@@ -23,6 +24,7 @@ pub(super) fn is_default() -> bool {
 /// [`attention`](crate::attention) by burn's operations.
 #[must_use]
 pub fn attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
+    mark_plain();
     let shape = q.dims();
     let by_head = |tensor: Tensor<3>| {
         let [batch, tokens, embedding] = tensor.dims();
@@ -49,12 +51,14 @@ pub fn layer_norm<const D: usize>(
     beta: Tensor<1>,
     epsilon: f64,
 ) -> Tensor<D> {
+    mark_plain();
     module::layer_norm(x, gamma, Some(beta), epsilon)
 }
 
 /// [`bias_gelu`](crate::bias_gelu) by burn's operations.
 #[must_use]
 pub fn bias_gelu<const D: usize>(x: Tensor<D>, bias: Tensor<1>) -> Tensor<D> {
+    mark_plain();
     gelu(x + bias.unsqueeze())
 }
 
@@ -65,5 +69,6 @@ pub fn linear<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
 ) -> Tensor<D> {
+    mark_plain();
     module::linear(x, weight, bias)
 }

@@ -5,7 +5,7 @@ pub(super) mod gradient;
 
 use burn::tensor::{FloatDType, Tensor, assert_shape};
 #[cfg(feature = "flex")]
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 use super::path::LayerPath;
 
@@ -47,7 +47,7 @@ pub fn fake_quantize<const D: usize>(
     assert!((1..=1 << 22).contains(&levels), "fake_quantize: {levels} levels");
     let (dtype, device) = (x.dtype(), x.device());
     match LayerPath::picked(None, &device, dtype) {
-        LayerPath::Plain => plain(x, steps, lowest, levels),
+        LayerPath::Plain => time_operation("fake quantization", || plain(x, steps, lowest, levels)),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
             use burn::backend::Dispatch;
@@ -83,6 +83,7 @@ fn plain<const D: usize>(
     lowest: Tensor<1>,
     levels: u32,
 ) -> Tensor<D> {
+    mark_plain();
     let [count] = steps.dims();
     let mut each = [1; D];
     each[0] = count;

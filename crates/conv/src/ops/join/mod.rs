@@ -4,7 +4,7 @@
 pub(super) mod gradient;
 
 use burn::tensor::Tensor;
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 /// Numbers of a sample in a channel from which on our kernel copies channel by channel.
 #[cfg(feature = "flex")]
@@ -48,5 +48,6 @@ fn join<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
             return Tensor::from_dispatch(Dispatch::join(a.into_dispatch(), b.into_dispatch()));
         }
     }
+    mark_plain();
     Tensor::cat(vec![a, b], 1)
 }

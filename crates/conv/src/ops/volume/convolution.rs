@@ -2,6 +2,7 @@
 
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, assert_shape, module};
+use updraft_simd::mark_plain;
 
 use crate::kernels::Activation;
 use crate::ops::activation::activate_by;
@@ -54,6 +55,7 @@ pub(crate) fn convolve_3d(
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "the kernels need one dtype");
+            mark_plain();
             activate_by(module::conv3d(x, weight, bias, options), activation, forced)
         }
     }

@@ -1,6 +1,7 @@
 //! Group and instance normalization.
 
 use burn::tensor::{Tensor, assert_shape};
+use updraft_simd::mark_plain;
 
 use crate::kernels::Activation;
 use crate::ops::normalization::wide;
@@ -56,6 +57,7 @@ pub(crate) fn group_norm_by<const D: usize>(
     let dtype = x.dtype();
     match LayerPath::picked(forced, &x.device(), dtype) {
         LayerPath::Plain => {
+            mark_plain();
             let compute = wide(dtype);
             let batch = dims[0];
             let x = x.cast(compute).reshape([batch, groups, numbers / groups]);

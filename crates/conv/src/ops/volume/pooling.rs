@@ -2,7 +2,7 @@
 
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use burn::tensor::{Tensor, module};
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 use crate::kernels::{Divisor, Pooling};
 use crate::ops::path::LayerPath;
@@ -63,6 +63,7 @@ fn pool_by(
 
 /// Slices as images, then the depth as the height of an image of all pixels.
 fn plain(x: Tensor<5>, pooling: Pooling, window: Window3d, divisor: Divisor) -> Tensor<5> {
+    mark_plain();
     let [batch, channels, depth, height, width] = x.dims();
     let Window3d { kernel, stride, padding, dilation } = window;
     let pool = |x: Tensor<4>, axes: [Option<usize>; 2]| {

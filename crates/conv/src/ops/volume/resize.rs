@@ -2,7 +2,7 @@
 
 use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Tensor, module};
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 use crate::kernels::Alignment;
 use crate::ops::path::LayerPath;
@@ -45,7 +45,10 @@ fn resize(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
             let x = x.cast(FloatDType::F32).into_dispatch();
             Tensor::<5>::from_dispatch(Dispatch::resizing(x, spec)).cast(dtype)
         }
-        _ => plain(x, output, alignment),
+        _ => {
+            mark_plain();
+            plain(x, output, alignment)
+        }
     }
 }
 
@@ -67,6 +70,7 @@ pub fn resize2d(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tenso
 
 /// burn's own operation on images.
 fn interpolate(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
+    mark_plain();
     let options = InterpolateOptions::new(InterpolateMode::Bilinear)
         .with_align_corners(alignment == Alignment::Corners)
         .with_output_size(output);

@@ -2,6 +2,7 @@
 
 use burn::tensor::ops::ConvTransposeOptions;
 use burn::tensor::{Tensor, assert_shape, module};
+use updraft_simd::mark_plain;
 
 use crate::ops::path::LayerPath;
 
@@ -76,6 +77,7 @@ pub(crate) fn transpose_convolve_2d(
     path: TransposedPath,
 ) -> Tensor<4> {
     if LayerPath::picked(path.forced, &x.device(), x.dtype()) == LayerPath::Plain {
+        mark_plain();
         return module::conv_transpose2d(x, weight, bias, options);
     }
     let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
@@ -128,6 +130,7 @@ fn transpose_convolve(
             let required = "the kernels need padding_out below the stride, and one dtype";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{required}");
             let _ = (fits, axes, recomputed);
+            mark_plain();
             plain(x, weight, bias, options)
         }
     }

@@ -5,7 +5,7 @@ pub(super) mod gradient;
 
 use burn::tensor::{Tensor, assert_shape};
 #[cfg(feature = "flex")]
-use updraft_simd::time_operation;
+use updraft_simd::{mark_plain, time_operation};
 
 /// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
 ///
@@ -40,9 +40,12 @@ pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>)
             return time_operation("weighted sum", || fused(tensors, weights, isa));
         }
     }
-    let weight = |term: usize| weights.clone().narrow(0, term, 1).reshape([1; D]);
-    let products = tensors.into_iter().enumerate().map(|(term, tensor)| tensor * weight(term));
-    products.reduce(|sum, product| sum + product).expect("there is a first tensor")
+    time_operation("weighted sum", || {
+        mark_plain();
+        let weight = |term: usize| weights.clone().narrow(0, term, 1).reshape([1; D]);
+        let products = tensors.into_iter().enumerate().map(|(term, tensor)| tensor * weight(term));
+        products.reduce(|sum, product| sum + product).expect("there is a first tensor")
+    })
 }
 
 #[cfg(feature = "flex")]

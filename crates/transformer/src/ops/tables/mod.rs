@@ -71,6 +71,7 @@ pub fn row_features(
     let ([rows, columns], of_numbers) = (classes.dims(), numbers.dims());
     assert_eq!(columns, embeddings.len(), "a class for each column of categories");
     assert_eq!(rows, of_numbers[0], "rows of classes and of numbers");
+    let mut products = 0;
     if let Some(PeriodicEmbedding { frequencies, weight, bias }) = &periodic {
         let ([count, each], [terms, size]) = (frequencies.dims(), weight.dims());
         assert!(
@@ -79,9 +80,10 @@ pub fn row_features(
             bias.dims(),
             of_numbers[1]
         );
-        add_operations(2 * (rows * count * terms * size) as u64);
+        products = rows * count * terms * size;
     }
     time_operation("features of rows", || {
+        add_operations(2 * products as u64);
         #[cfg(feature = "flex")]
         if rows > 0
             && takes(&embeddings, periodic.as_ref(), &numbers)
@@ -138,8 +140,8 @@ pub fn perceptron(
         products += rows * inputs * outputs;
         inputs = if index < hidden { outputs } else { inputs };
     }
-    add_operations(2 * products as u64);
     time_operation("perceptron", || {
+        add_operations(2 * products as u64);
         #[cfg(feature = "flex")]
         if hidden > 0 && products > 0 && all_take_kernels(&x, &layers, &heads) {
             return fused(x, layers, heads, dropout);

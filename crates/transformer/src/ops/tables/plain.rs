@@ -6,6 +6,7 @@ use std::f64::consts::TAU;
 use burn::tensor::TensorData;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Int, Tensor, module};
+use updraft_simd::mark_plain;
 
 #[cfg(feature = "flex")]
 use super::key;
@@ -23,6 +24,7 @@ pub fn row_features(
     embeddings: Vec<Tensor<2>>,
     periodic: Option<PeriodicEmbedding>,
 ) -> Tensor<2> {
+    mark_plain();
     let [rows, count] = numbers.dims();
     let mut features = Vec::with_capacity(embeddings.len() + 1);
     for (column, vectors) in embeddings.into_iter().enumerate() {
@@ -53,6 +55,7 @@ pub fn perceptron(
     heads: Vec<DenseLayer>,
     dropout: f64,
 ) -> Vec<Tensor<2>> {
+    mark_plain();
     let masks = Masks::new(&x.device(), dropout);
     let layers = layers.into_iter().enumerate();
     let features = layers.fold(x, |x, (index, DenseLayer { weight, bias })| {
