@@ -59,17 +59,15 @@ impl AllReduce {
         self.sums.clear();
         self.sums.resize(part, 0.0);
         for (rank, numbers) in self.receive.chunks_exact(bytes).enumerate() {
-            let numbers = self.wire.decode(numbers);
-            for (sum, number) in self.sums.iter_mut().zip(numbers) {
-                *sum = if rank == 0 { number } else { *sum + number };
+            match rank {
+                0 => self.wire.decode(numbers, &mut self.sums, |sum, number| *sum = number),
+                _ => self.wire.decode(numbers, &mut self.sums, |sum, number| *sum += number),
             }
         }
         self.send.clear();
         self.wire.encode(&self.sums, &mut self.send);
         collective.all_gather(&self.send, &mut self.receive)?;
-        for (number, sum) in bucket.iter_mut().zip(self.wire.decode(&self.receive)) {
-            *number = sum;
-        }
+        self.wire.decode(&self.receive, bucket, |number, sum| *number = sum);
         Ok(())
     }
 }

@@ -21,32 +21,47 @@ impl Wire {
 
     /// Appends the numbers to `bytes`.
     pub(crate) fn encode(self, numbers: &[f32], bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.resize(start + numbers.len() * self.bytes(), 0);
+        let added = &mut bytes[start..];
         match self {
-            Self::F32 => bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes())),
-            Self::Bf16 => bytes.extend(numbers.iter().flat_map(|&x| to_bf16(x).to_le_bytes())),
+            Self::F32 => {
+                for (bytes, number) in added.as_chunks_mut().0.iter_mut().zip(numbers) {
+                    *bytes = number.to_le_bytes();
+                }
+            }
+            Self::Bf16 => {
+                for (bytes, number) in added.as_chunks_mut().0.iter_mut().zip(numbers) {
+                    *bytes = to_bf16(*number).to_le_bytes();
+                }
+            }
         }
     }
 
-    /// The numbers that `bytes` hold.
-    pub(crate) fn decode(self, bytes: &[u8]) -> impl Iterator<Item = f32> + '_ {
-        bytes.chunks_exact(self.bytes()).map(move |number| match *number {
-            [low, high] => f32::from_le_bytes([0, 0, low, high]),
-            [a, b, c, d] => f32::from_le_bytes([a, b, c, d]),
-            _ => unreachable!("chunks have the length of a number"),
-        })
+    /// Calls `take` with each of `numbers` and the number in its place in `bytes`, while both last.
+    pub(crate) fn decode(self, bytes: &[u8], numbers: &mut [f32], take: impl Fn(&mut f32, f32)) {
+        match self {
+            Self::F32 => {
+                for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+                    take(number, f32::from_le_bytes(*bytes));
+                }
+            }
+            Self::Bf16 => {
+                for (number, &[low, high]) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+                    take(number, f32::from_le_bytes([0, 0, low, high]));
+                }
+            }
+        }
     }
 }
 
 /// The upper half of a number, rounded to nearest even; NaN stays NaN.
 fn to_bf16(number: f32) -> u16 {
     let bits = number.to_bits();
-    let upper = u16::try_from(bits >> 16).expect("16 bits are left");
-    if number.is_nan() {
-        return upper | 0x0040;
-    }
-    let lower = bits & 0xffff;
-    let rounds_up = lower > 0x8000 || (lower == 0x8000 && upper % 2 == 1);
-    upper + u16::from(rounds_up)
+    let is_odd = (bits >> 16) & 1;
+    let rounded = bits.wrapping_add(0x7fff + is_odd);
+    let bits = if number.is_nan() { bits | 0x0040_0000 } else { rounded };
+    (bits >> 16) as u16
 }
 
 #[cfg(test)]
@@ -59,7 +74,9 @@ mod tests {
         let mut bytes = Vec::new();
         wire.encode(&[number], &mut bytes);
         assert_eq!(bytes.len(), wire.bytes());
-        wire.decode(&bytes).next().unwrap()
+        let mut numbers = [0.0];
+        wire.decode(&bytes, &mut numbers, |number, decoded| *number = decoded);
+        numbers[0]
     }
 
     #[test]
