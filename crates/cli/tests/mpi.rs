@@ -52,6 +52,7 @@ fn main() {
     println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
 
     scores_and_predictions(&run_of(whole).unwrap());
+    windows_of_an_image();
     launched(&expected);
     launched_again_without_a_checkpoint(&expected);
     interrupted(&expected);
@@ -120,7 +121,7 @@ fn scores_and_predictions(run: &Path) {
     kill_rank_1(&parts);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && text.contains("from the finished parts"), "{text}");
+    assert!(output.status.success() && text.contains("from what is finished"), "{text}");
     let alone = updraft(&["predict", run, images, "--json"]).wait_with_output().unwrap();
     assert!(output.stdout == alone.stdout, "{text}");
     println!("launch: rank 1 of predict was killed, and the restarted ranks print the same");
@@ -130,7 +131,10 @@ fn scores_and_predictions(run: &Path) {
     kill_rank_1(&folder.path().join("in"));
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && text.contains("only with --parts"), "{text}");
+    assert!(
+        output.status.code() == Some(1) && text.contains("only with --parts or --out"),
+        "{text}"
+    );
 
     fs::write(folder.path().join("in/150.png"), "no image").unwrap();
     let alone = updraft(&["predict", run, images]).wait_with_output().unwrap();
@@ -140,6 +144,41 @@ fn scores_and_predictions(run: &Path) {
     let text = String::from_utf8_lossy(&ranks.stderr).into_owned();
     assert!(text.contains("150.png"), "{text}");
     println!("predict: a damaged file ends all ranks after the lines before it");
+}
+
+/// `predict --out` writes the file that one rank writes, for any number of ranks.
+fn windows_of_an_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let config = "task = \"image-to-image\"\n[data]\npatch = [16, 16]\npatches = 8\n\
+                  sides = [32, 32]\ntrain_fields = 2\ntest_fields = 1\n[model]\n\
+                  filters = [4, 8]\n[train]\nepochs = 1\nbatch = 4\n";
+    fs::write(path("config.toml"), config).unwrap();
+    let trained = updraft(&["train", &path("config.toml"), "--runs", &path("runs")]);
+    finished(trained);
+    let run = run_of(Path::new(&path("runs"))).unwrap();
+    let (run, input) = (run.to_str().unwrap(), path("in.png"));
+    let pixel = |x, y| image::Luma([(x * 3 + y * y) as u8]);
+    image::GrayImage::from_fn(101, 67, pixel).save(&input).unwrap();
+    let predict = |out: &'static str| -> Vec<String> {
+        let words = ["predict", run, &input, "--batch", "3", "--out"];
+        words.into_iter().map(str::to_owned).chain([path(out)]).collect()
+    };
+    let words = predict("1.tif");
+    let alone = updraft(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(alone.wait_with_output().unwrap().status.success());
+    let expected = fs::read(path("1.tif")).unwrap();
+    for (ranks, out) in [(2, "2.tif"), (3, "3.tif")] {
+        let words = predict(out);
+        let child = mpirun_of(ranks, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{text}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(printed.matches("67 x 101").count(), 1, "one rank prints: {printed}");
+        assert!(fs::read(path(out)).unwrap() == expected, "{ranks} ranks");
+    }
+    println!("predict --out: two and three ranks write the file that one writes");
 }
 
 /// Runs of which a random rank is killed end in the bits of the undisturbed ones.

@@ -58,8 +58,8 @@ pub use volume::{
 
 // Sliding-window inference on whole volumes.
 pub use sliding::{
-    Blend, ModelError, Padding, PredictConfig, Predicted, Reduction, SlidingWindow, WindowBatch,
-    WindowModel, WindowProgress,
+    Blend, ModelError, Padding, PredictConfig, Predicted, PredictionStart, Reduction,
+    SlidingWindow, WindowBatch, WindowModel, WindowProgress,
 };
 
 // Generated images of cells.

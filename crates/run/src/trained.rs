@@ -6,6 +6,7 @@ use std::path::Path;
 use burn::tensor::Device;
 use updraft_data::WindowProgress;
 use updraft_device::{DeviceSpec, open, probe, select};
+use updraft_distributed::{Alone, Collective};
 use updraft_precision::Policy;
 
 use crate::error::RunError;
@@ -149,7 +150,23 @@ impl TrainedModel {
         request: &FilePrediction,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
-        self.loaded.predict_file(request, progress)
+        let written = self.loaded.predict_file(request, &mut Alone, progress)?;
+        Ok(written.expect("rank 0 writes"))
+    }
+
+    /// The same by several ranks, which compute a batch of windows each; rank 0 writes, and the others
+    /// return `None`. The file has the bits of one rank.
+    ///
+    /// # Errors
+    /// As [`predict_image`](Self::predict_image), and [`RunError::Train`] if a rank is lost, or reads
+    /// another image or model than rank 0.
+    pub fn predict_image_on_ranks(
+        &self,
+        request: &FilePrediction,
+        ranks: &mut dyn Collective,
+        progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
+    ) -> Result<Option<WrittenPrediction>, RunError> {
+        self.loaded.predict_file(request, ranks, progress)
     }
 
     /// Starts a trace of the first `steps` predictions that this thread makes, into the folder of the

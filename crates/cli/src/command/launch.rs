@@ -95,9 +95,9 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         if [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code) {
             return Err(failed().into());
         }
-        if matches!(&ranks.work, Work::Predict(args) if args.parts.is_none()) {
+        if matches!(&ranks.work, Work::Predict(args) if !args.continues()) {
             let error = anyhow::Error::from(failed());
-            return Err(error.context("`predict` is started again only with --parts"));
+            return Err(error.context("`predict` is started again only with --parts or --out"));
         }
         let newest = run.as_deref().and_then(newest_checkpoint);
         let has_checkpoint = newest.is_some();
@@ -112,7 +112,7 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
                 command = ["train".into(), "--resume".into(), run.into()].to_vec();
                 "the newest checkpoint"
             }
-            _ if matches!(ranks.work, Work::Predict(_)) => "the finished parts",
+            _ if matches!(ranks.work, Work::Predict(_)) => "what is finished",
             _ => "the beginning",
         };
         if let Some(begun) = run.take_if(|run| !has_checkpoint && resumed.as_ref() != Some(run)) {

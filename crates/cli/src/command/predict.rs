@@ -136,12 +136,15 @@ impl ImageArgs {
 impl PredictArgs {
     /// Returns an error for options that several ranks do not support.
     pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
-        let single =
-            [("--out", self.image.out.is_some()), ("--trace-steps", self.trace_steps.is_some())];
-        match single.iter().find(|(_, is_given)| ranks > 1 && *is_given) {
-            Some((option, _)) => bail!("`{option}` needs a single rank"),
-            None => Ok(()),
+        if ranks > 1 && self.trace_steps.is_some() {
+            bail!("`--trace-steps` needs a single rank");
         }
+        Ok(())
+    }
+
+    /// Whether the same command continues a prediction that was stopped.
+    pub(super) const fn continues(&self) -> bool {
+        self.parts.is_some() || self.image.out.is_some()
     }
 
     /// Opens a run whose task predicts what is asked for, and looks for the files.
@@ -264,17 +267,13 @@ fn predict(
 ) -> Result<()> {
     args.refuse_on_ranks(ranks.size())?;
     if let Some(request) = args.request()? {
-        return run_to_file(registry, args, run, &request);
+        return run_to_file(registry, args, (run, ranks), &request);
     }
     // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
     let files = listed(&args.files)?;
     if ranks.size() > 1 || args.parts.is_some() {
-        // The device that is chosen by the number of the rank on its machine.
-        let device = match ranks.size() {
-            1 => args.device.clone(),
-            _ => run.selection.id.to_string(),
-        };
+        let device = device_of(args, run, ranks.size());
         return predict_divided(args, || args.load(registry, run, &device), (run, ranks), files);
     }
     let model = args.load(registry, run, &args.device)?;
@@ -294,35 +293,48 @@ fn predict(
     show_layers(trace, &run.folder, "file")
 }
 
+/// The device of a rank: among several, the one chosen by the number of the rank on its machine.
+fn device_of(args: &PredictArgs, run: &OpenedRun, ranks: usize) -> String {
+    match ranks {
+        1 => args.device.clone(),
+        _ => run.selection.id.to_string(),
+    }
+}
+
 /// Predicts an image into a file and prints what was written.
 fn run_to_file(
     registry: Registry,
     args: &PredictArgs,
-    run: &OpenedRun,
+    (run, ranks): (&OpenedRun, &mut Shared),
     request: &FilePrediction,
 ) -> Result<()> {
     // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
-    let model = args.load(registry, run, &args.device)?;
+    let model = args.load(registry, run, &device_of(args, run, ranks.size()))?;
     let mut trace = args.trace(&model, &run.folder)?;
     let mut untraced = Ok(());
     let mut display = Display::new();
+    let is_first = ranks.rank() == 0;
     let mut progress = |windows: WindowProgress| {
         unasked = None;
         if let (Some(trace), Ok(())) = (&mut trace, &untraced) {
             untraced = trace.add();
         }
         let WindowProgress { done, total, .. } = windows;
-        display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
+        if is_first {
+            display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
+        }
         if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let written = model.predict_image(request, &mut progress);
+    let written = model.predict_image_on_ranks(request, ranks, &mut progress);
     let written = match written {
         Err(_) if stop::requested() => {
             bail!(Failed("stopped; the same command continues with the rest".to_owned()))
         }
         written => written?,
     };
+    // Rank 0 has written, and prints.
+    let Some(written) = written else { return Ok(()) };
     untraced?;
     show_layers(trace, &run.folder, "batch")?;
     if args.json {

@@ -85,8 +85,8 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
             "`--trace-steps` needs a single rank",
         ),
         (
-            vec!["launch", "-n", "2", "--", "predict", converter, "a.png", "--out", "o.tif"],
-            "`--out` needs a single rank",
+            vec!["launch", "-n", "2", "--", "predict", images, "a.png", "--trace-steps", "1"],
+            "`--trace-steps` needs a single rank",
         ),
         (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
         (

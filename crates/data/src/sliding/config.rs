@@ -30,6 +30,10 @@ pub struct SlidingWindow {
     pub overlap: Vec<f64>,
     /// The batch size of the model, at least 1.
     pub batch: usize,
+    /// Batches that the model gets in one call, at least 1: several for a model that divides them
+    /// among processes. They change no result, and are not stored.
+    #[serde(skip, default = "one")]
+    pub batches: usize,
     /// The weights of overlapping windows.
     pub blend: Blend,
     /// The padding of a volume that is smaller than the window.
@@ -51,6 +55,7 @@ impl SlidingWindow {
             window: window.to_vec(),
             overlap: vec![0.25],
             batch: 1,
+            batches: 1,
             blend: Blend::Gaussian { sigma: vec![0.125] },
             padding: Padding::Constant(0.0),
             mirror: Vec::new(),
@@ -69,6 +74,13 @@ impl SlidingWindow {
     #[must_use]
     pub const fn with_batch(mut self, windows: usize) -> Self {
         self.batch = windows;
+        self
+    }
+
+    /// Sets the batches that the model gets in one call.
+    #[must_use]
+    pub const fn with_batches(mut self, batches: usize) -> Self {
+        self.batches = batches;
         self
     }
 
@@ -123,6 +135,9 @@ impl SlidingWindow {
         if self.batch == 0 {
             return fault("batch", "0".to_owned(), "at least 1".to_owned());
         }
+        if self.batches == 0 {
+            return fault("batches", "0".to_owned(), "at least 1".to_owned());
+        }
         if let Blend::Gaussian { sigma } = &self.blend
             && (!count(sigma.len()) || sigma.iter().any(|s| !(*s > 0.0 && s.is_finite())))
         {
@@ -170,8 +185,12 @@ impl SlidingWindow {
     }
 
     pub(super) fn describe(&self, digest: Digest) -> Digest {
-        digest.text(&format!("{self:?}"))
+        digest.text(&format!("{:?}", self.clone().with_batches(1)))
     }
+}
+
+const fn one() -> usize {
+    1
 }
 
 fn of_axis<T: Copy>(numbers: &[T], axis: usize) -> T {

@@ -134,7 +134,7 @@ impl Engine<'_> {
                 }
                 let (inside, first_inside) = layout.grids[0].inside(start);
                 planes.advance(first_inside..first_inside + inside.len())?;
-                for group in windows.chunks(self.sliding.batch) {
+                for group in windows.chunks(self.sliding.batch * self.sliding.batches) {
                     let starts: Vec<[usize; 3]> =
                         group.iter().map(|&[row, column]| [start, row, column]).collect();
                     let values = self.predict(&layout, &planes, &starts)?;

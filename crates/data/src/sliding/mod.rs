@@ -17,6 +17,6 @@ pub use blend::Blend;
 pub use config::SlidingWindow;
 pub use engine::{ModelError, WindowBatch, WindowModel};
 pub use grid::Padding;
-pub use predict::{PredictConfig, Predicted};
+pub use predict::{PredictConfig, Predicted, PredictionStart};
 pub use progress::WindowProgress;
 pub use reduce::Reduction;

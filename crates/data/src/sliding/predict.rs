@@ -33,6 +33,15 @@ pub struct Predicted {
     pub resumed_planes: usize,
 }
 
+/// Where a prediction into a file starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PredictionStart {
+    /// A SHA-256 of everything that the result depends on.
+    pub settings: String,
+    /// Slices of a volume, or rows of a picture, over all frames, that an earlier run wrote.
+    pub resumed_planes: usize,
+}
+
 impl SlidingWindow {
     /// Applies a model to a volume and returns the whole result in memory.
     ///
@@ -90,10 +99,7 @@ impl SlidingWindow {
     ) -> Result<Predicted, DataError> {
         let output = output.as_ref();
         self.validate(input.spec().raster.sides().len())?;
-        let digest = Digest::new("updraft prediction").text(&input.fingerprint());
-        let digest = self.describe(input.spec().describe(digest)).text(&config.model);
-        let digest = digest.text(&format!("{:?} {:?}", config.reduction, config.tiff));
-        let settings = digest.hex();
+        let settings = self.settings_of(input, config);
         let left = Journal::read(output, &settings);
         let rows = left.as_ref().map_or(0, |left| left.rows);
         let mut file = FileSink {
@@ -105,13 +111,70 @@ impl SlidingWindow {
             open: None,
             is_due: false,
         };
-        let resumed_planes = rows / file.rows_per_plane();
+        let resumed_planes = rows / rows_per_plane(input.spec());
         let reduction = config.reduction;
         let engine = Engine { sliding: self, reduction, input, model, progress };
         let ran = engine.run(resumed_planes, &mut file);
         let spec = file.finish(ran)?;
         Ok(Predicted { spec, resumed_planes })
     }
+
+    /// Where [`predict_to_tiff`](Self::predict_to_tiff) with the same arguments would start.
+    pub fn start(
+        &self,
+        input: &dyn VolumeSource,
+        output: impl AsRef<Path>,
+        config: &PredictConfig,
+    ) -> PredictionStart {
+        let settings = self.settings_of(input, config);
+        let rows = Journal::read(output.as_ref(), &settings).map_or(0, |left| left.rows);
+        PredictionStart { settings, resumed_planes: rows / rows_per_plane(input.spec()) }
+    }
+
+    /// Applies a model to the windows that [`predict_to_tiff`](Self::predict_to_tiff) has left,
+    /// without a result: for a process that computes a part of each call of the model, while another
+    /// one writes.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn follow<'a>(
+        &'a self,
+        input: &'a dyn VolumeSource,
+        start: &PredictionStart,
+        model: &'a mut WindowModel<'a>,
+        progress: &'a mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
+    ) -> Result<(), DataError> {
+        let engine = Engine { sliding: self, reduction: Reduction::Keep, input, model, progress };
+        engine.run(start.resumed_planes, &mut Nothing)
+    }
+
+    fn settings_of(&self, input: &dyn VolumeSource, config: &PredictConfig) -> String {
+        let digest = Digest::new("updraft prediction").text(&input.fingerprint());
+        let digest = self.describe(input.spec().describe(digest)).text(&config.model);
+        digest.text(&format!("{:?} {:?}", config.reduction, config.tiff)).hex()
+    }
+}
+
+/// A result that is not kept.
+struct Nothing;
+
+impl PlaneSink for Nothing {
+    fn begin(&mut self, _: usize) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    fn plane(&mut self, _: &Pixels<'_>) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), DataError> {
+        Ok(())
+    }
+}
+
+/// Rows of a file in a plane.
+const fn rows_per_plane(input: &VolumeSpec) -> usize {
+    if input.raster.depth.is_some() { input.raster.height } else { 1 }
 }
 
 /// The specification of a result with this many channels.
@@ -187,10 +250,6 @@ struct FileSink<'a> {
 }
 
 impl FileSink<'_> {
-    const fn rows_per_plane(&self) -> usize {
-        if self.input.raster.depth.is_some() { self.input.raster.height } else { 1 }
-    }
-
     /// Records what is on disk, if it ends with a strip.
     fn note(&mut self) -> Result<(), DataError> {
         let Some((writer, journal)) = &mut self.open else { return Ok(()) };

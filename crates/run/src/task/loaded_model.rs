@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use updraft_data::{Axis, Blend, DataError, SlidingWindow, WindowProgress};
+use updraft_distributed::Collective;
 use updraft_trainer::{Metric, Unit};
 
 use crate::error::RunError;
@@ -233,7 +234,8 @@ pub trait LoadedModel: fmt::Debug + Send {
         Ok(())
     }
 
-    /// Predicts a whole image or volume into a file; `progress` is called after each batch of
+    /// Predicts a whole image or volume into a file, which rank 0 writes; `None` on other ranks.
+    /// `progress` is called after each batch of
     /// windows and may stop the prediction, which the next call resumes.
     ///
     /// # Errors
@@ -242,9 +244,10 @@ pub trait LoadedModel: fmt::Debug + Send {
     fn predict_file(
         &self,
         request: &FilePrediction,
+        ranks: &mut dyn Collective,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
-    ) -> Result<WrittenPrediction, RunError> {
-        let _ = (request, progress);
+    ) -> Result<Option<WrittenPrediction>, RunError> {
+        let _ = (request, ranks, progress);
         Err(RunError::predicts_no_images())
     }
 }

@@ -8,4 +8,5 @@ pub(super) mod data;
 pub(super) mod data_plan;
 mod manifest;
 pub(super) mod objective;
+pub(super) mod on_ranks;
 pub(super) mod prediction_files;

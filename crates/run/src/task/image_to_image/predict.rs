@@ -10,6 +10,7 @@ use updraft_data::{
     ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig,
     VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
 };
+use updraft_distributed::Collective;
 use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
 
@@ -21,6 +22,7 @@ use crate::operation::{LayerNames, layer_names};
 use crate::task::image_pairs::comparison::compare;
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::objective::Objective;
+use crate::task::image_pairs::on_ranks::predict_to_tiff;
 use crate::task::{
     FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
 };
@@ -138,8 +140,9 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
     fn predict_file(
         &self,
         request: &FilePrediction,
+        ranks: &mut dyn Collective,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
-    ) -> Result<WrittenPrediction, RunError> {
+    ) -> Result<Option<WrittenPrediction>, RunError> {
         self.own.check_file(request)?;
         self.network.check(&self.own, request)?;
         let input = self.open(&request.input)?;
@@ -150,8 +153,9 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
         };
         let mut model = |windows: WindowBatch| self.network.convert(windows, &self.device);
         let sliding = request.sliding(&self.own.data.patch, self.own.model.stride())?;
-        let written =
-            sliding.predict_to_tiff(&*input, &request.output, &config, &mut model, progress)?;
+        let files = (&*input, &*request.output);
+        let written = predict_to_tiff(sliding, files, &config, ranks, &mut model, progress)?;
+        let Some(written) = written else { return Ok(None) };
         let mut components = None;
         if let Some(files) = &request.components {
             let mask = open_volume(&request.output, &self.own.data.open_config())?;
@@ -167,13 +171,13 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
                 compare(&request.output, truth, own, &self.device)?
             }
         };
-        Ok(WrittenPrediction {
+        Ok(Some(WrittenPrediction {
             sides: written.spec.raster.sides(),
             channels: written.spec.raster.channels,
             frames: written.spec.frames,
             resumed_planes: written.resumed_planes,
             components,
             metrics,
-        })
+        }))
     }
 }

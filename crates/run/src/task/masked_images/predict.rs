@@ -9,6 +9,7 @@ use updraft_data::{
     ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig, VolumeSource, WindowBatch,
     WindowProgress, open_volume,
 };
+use updraft_distributed::Collective;
 use updraft_models::{MaskedAutoencoder, PatchMasks, images_of_patches, patches_of_images};
 use updraft_precision::Policy;
 
@@ -19,6 +20,7 @@ use super::{MaskedPlan, OBJECTIVE};
 use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::image_pairs::comparison::compare;
+use crate::task::image_pairs::on_ranks::predict_to_tiff;
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
 /// Added to the variance of visible patches, so that windows without structure stay finite.
@@ -140,8 +142,9 @@ impl LoadedModel for Reconstructor {
     fn predict_file(
         &self,
         request: &FilePrediction,
+        ranks: &mut dyn Collective,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
-    ) -> Result<WrittenPrediction, RunError> {
+    ) -> Result<Option<WrittenPrediction>, RunError> {
         self.own.check_file(request)?;
         let input = self.open(&request.input)?;
         let config = PredictConfig {
@@ -154,22 +157,23 @@ impl LoadedModel for Reconstructor {
             _ => self.reconstruct::<5>(windows),
         };
         let sliding = request.sliding(&self.own.data.patch, 1)?;
-        let written =
-            sliding.predict_to_tiff(&*input, &request.output, &config, &mut model, progress)?;
+        let files = (&*input, &*request.output);
+        let written = predict_to_tiff(sliding, files, &config, ranks, &mut model, progress)?;
+        let Some(written) = written else { return Ok(None) };
         let metrics = match &request.truth {
             None => Vec::new(),
             Some(truth) => {
                 compare(&request.output, truth, (&self.own.data, &OBJECTIVE), &self.device)?
             }
         };
-        Ok(WrittenPrediction {
+        Ok(Some(WrittenPrediction {
             sides: written.spec.raster.sides(),
             channels: written.spec.raster.channels,
             frames: written.spec.frames,
             resumed_planes: written.resumed_planes,
             components: None,
             metrics,
-        })
+        }))
     }
 }
 
