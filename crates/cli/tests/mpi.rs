@@ -150,7 +150,7 @@ fn scores_and_predictions(run: &Path) {
 fn windows_of_an_image() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let config = "task = \"image-to-image\"\n[data]\npatch = [16, 16]\npatches = 8\n\
+    let config = "task = \"image-to-image\"\n[data]\ntarget = \"image\"\npatch = [16, 16]\npatches = 8\n\
                   sides = [32, 32]\ntrain_fields = 2\ntest_fields = 1\n[model]\n\
                   filters = [4, 8]\n[train]\nepochs = 1\nbatch = 4\n";
     fs::write(path("config.toml"), config).unwrap();
