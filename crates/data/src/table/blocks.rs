@@ -6,13 +6,14 @@ use std::path::Path;
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
+use crate::table::row_source::RowSource;
 use crate::table::rules::RuleCheck;
 use crate::table::{Table, TableError, TableSchema};
 
 /// The rows of a CSV or TSV file in blocks, in their order: memory is proportional to a block,
 /// whatever the length of the file, which is read once, so that it may be a pipe.
 pub struct TableBlocks {
-    reader: RowReader<Box<dyn Read>>,
+    reader: RowReader<Box<dyn Read + Send>>,
     rows: usize,
     state: State,
 }
@@ -111,31 +112,18 @@ impl<R: Read> RowReader<R> {
     /// The next rows, at most `most`; `None` at the end of the file.
     pub(super) fn read(&mut self, most: usize) -> Result<Option<Table>, TableError> {
         let Self { records, schema, places } = self;
-        let mut columns: Vec<_> = schema
-            .columns
-            .iter()
-            .zip(places)
-            .map(|(column, at)| {
-                let check = RuleCheck::new(&column.rules);
-                (*at, Column::new(&column.kind), schema.replace.get(&column.name), check)
-            })
-            .collect();
-        let missing = Missing::new(&schema.missing);
-        let mut rows = 0;
-        while rows < most && records.advance()? {
-            for (at, column, replace, check) in &mut columns {
-                let pushed = trim(records.bytes(*at)).and_then(|field| {
-                    let field = replaced(*replace, field);
-                    let is_missing = missing.contains(field);
-                    column.push(field, is_missing)?;
-                    check.as_mut().map_or(Ok(()), |check| check.check(column, is_missing))
-                });
-                pushed.map_err(|unfit| unreadable(records, *at, unfit))?;
-            }
-            rows += 1;
-        }
-        let columns = columns.into_iter().map(|(_, column, ..)| column).collect();
+        let (columns, rows) = read_columns(records, schema, places, most)?;
         Ok((rows > 0).then(|| Table { schema: schema.clone(), columns, rows }))
+    }
+
+    /// The schema, the place of each of its columns in a record, and the names of all columns.
+    pub(super) fn into_parts(self) -> (TableSchema, Vec<usize>, Vec<String>) {
+        (self.schema, self.places, self.records.header().to_vec())
+    }
+
+    /// The number of lines that were read.
+    pub(super) fn lines(&self) -> u64 {
+        self.records.lines()
     }
 
     /// The error of a file without rows.
@@ -144,21 +132,54 @@ impl<R: Read> RowReader<R> {
     }
 }
 
+/// The next rows of the columns of a schema, at most `most`, and how many there are.
+pub(super) fn read_columns(
+    source: &mut impl RowSource,
+    schema: &TableSchema,
+    places: &[usize],
+    most: usize,
+) -> Result<(Vec<Column>, usize), TableError> {
+    let mut columns: Vec<_> = schema
+        .columns
+        .iter()
+        .zip(places)
+        .map(|(column, at)| {
+            let check = RuleCheck::new(&column.rules);
+            (*at, Column::new(&column.kind), schema.replace.get(&column.name), check)
+        })
+        .collect();
+    let missing = Missing::new(&schema.missing);
+    let mut rows = 0;
+    while rows < most && source.advance()? {
+        for (at, column, replace, check) in &mut columns {
+            let pushed = trim(source.bytes(*at)).and_then(|field| {
+                let field = replaced(*replace, field);
+                let is_missing = missing.contains(field);
+                column.push(field, is_missing)?;
+                check.as_mut().map_or(Ok(()), |check| check.check(column, is_missing))
+            });
+            pushed.map_err(|unfit| unreadable(source, *at, unfit))?;
+        }
+        rows += 1;
+    }
+    Ok((columns.into_iter().map(|(_, column, ..)| column).collect(), rows))
+}
+
 /// The error of a field that does not fit its column.
-fn unreadable<R: Read>(records: &Records<R>, at: usize, unfit: Unfit) -> TableError {
+fn unreadable(source: &impl RowSource, at: usize, unfit: Unfit) -> TableError {
     match unfit {
-        Unfit::Text => records.not_utf8(at),
+        Unfit::Text => source.not_utf8(at),
         Unfit::Number(expected) => TableError::Field {
             expected,
-            path: records.path().to_owned(),
-            line: records.line(),
-            column: records.header()[at].clone(),
-            text: String::from_utf8_lossy(records.bytes(at)).into_owned(),
+            path: source.path().to_owned(),
+            line: source.line(),
+            column: source.header()[at].clone(),
+            text: String::from_utf8_lossy(source.bytes(at)).into_owned(),
         },
         Unfit::Missing | Unfit::Unknown(_) => TableError::Refused {
-            path: records.path().to_owned(),
-            line: records.line(),
-            column: records.header()[at].clone(),
+            path: source.path().to_owned(),
+            line: source.line(),
+            column: source.header()[at].clone(),
             word: if let Unfit::Unknown(word) = unfit { Some(word) } else { None },
         },
     }

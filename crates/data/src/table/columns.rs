@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
-use crate::table::blocks::RowReader;
 use crate::table::open::open;
+use crate::table::parallel::read_in_pieces;
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
 use crate::table::{ColumnKind, TableError, TableSchema};
@@ -51,6 +51,8 @@ impl Table {
 
     /// Reads bytes; `path` names them in errors.
     ///
+    /// The threads of rayon's pool read pieces of the file; their number changes no result.
+    ///
     /// # Errors
     /// As [`read`](Self::read).
     ///
@@ -67,15 +69,12 @@ impl Table {
     /// # Ok::<(), updraft_data::TableError>(())
     /// ```
     pub fn parse(
-        bytes: impl Read,
+        bytes: impl Read + Send,
         path: impl AsRef<Path>,
         delimiter: Delimiter,
         schema: TableSchema,
     ) -> Result<Self, TableError> {
-        let names = schema.header.as_deref();
-        let records = Records::new(bytes, path.as_ref(), delimiter, names)?;
-        let mut rows = RowReader::new(records, schema)?;
-        rows.read(usize::MAX)?.ok_or_else(|| rows.empty())
+        read_in_pieces(bytes, path.as_ref(), delimiter, schema)
     }
 
     /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without

@@ -69,7 +69,7 @@ impl Table {
 
 impl Column {
     /// Appends the rows of a column of the same kind.
-    fn append(&mut self, other: &Self) {
+    pub(super) fn append(&mut self, other: &Self) {
         match (self, other) {
             (Self::Number { numbers: own, .. }, Self::Number { numbers: other, .. }) => {
                 own.extend(other);

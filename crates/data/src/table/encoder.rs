@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::columns::{Column, MISSING, start};
 use crate::table::encoded::{EncodedColumn, EncodedTable, EncodedValues};
+use crate::table::parallel::in_parallel;
 use crate::table::{ColumnRules, ColumnSchema, Table, TableError, TableSchema, Vocabulary};
 
 /// How a table is fitted.
@@ -93,7 +94,7 @@ impl TableEncoder {
             let fitted = ColumnEncoder::fit(table.column(&column.name)?, rows, config);
             Ok(fitted.limited(&column.rules))
         };
-        let columns = schema.columns.iter().map(fit);
+        let columns = in_parallel(&schema.columns, fit).into_iter();
         Ok(Self { columns: columns.collect::<Result<_, TableError>>()?, schema })
     }
 

@@ -170,3 +170,18 @@ pub enum TableError {
         column: String,
     },
 }
+
+impl TableError {
+    /// The same with a later line, for lines that were counted from the middle of a file.
+    pub(super) fn below(mut self, lines: u64) -> Self {
+        if let Self::Damaged { line, .. }
+        | Self::NotUtf8 { line, .. }
+        | Self::Ragged { line, .. }
+        | Self::Field { line, .. }
+        | Self::Refused { line, .. } = &mut self
+        {
+            *line += lines;
+        }
+        self
+    }
+}

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::table::columns::{Column, MISSING, start};
+use crate::table::columns::{Column, MISSING};
 use crate::table::encoder::{classes, frequent, seen, seen_labels};
-use crate::table::instant::cycles;
+use crate::table::ready_column::ReadyColumn;
 use crate::table::row_config::{CategoryEncoding, RowConfig};
-use crate::table::rows::EncodedRows;
 use crate::table::scale::NumberScale;
 use crate::table::{ColumnKind, ColumnRules, Vocabulary};
 
@@ -109,95 +108,40 @@ impl FeatureEncoder {
         }
     }
 
-    /// Writes the column into every row, from the given places on; false for a column of another
-    /// kind.
-    pub(super) fn encode(
-        &self,
-        column: &Column,
-        into: &mut EncodedRows,
-        class: usize,
-        number: usize,
-    ) -> bool {
-        let (width, wide) = (into.class_columns, into.number_columns);
-        match (self, column) {
+    /// What encodes a column; `None` for one of another kind.
+    pub(super) fn prepare<'a>(&'a self, column: &'a Column) -> Option<ReadyColumn<'a>> {
+        Some(match (self, column) {
             (
                 Self::Category { vocabulary, has_missing, encoding },
                 Column::Category { words, codes },
             ) => {
-                let classes = classes(vocabulary, words.words());
                 let missing = vocabulary.classes() as u32;
                 let missing = if *has_missing { missing } else { Vocabulary::UNKNOWN };
-                for (row, &code) in codes.iter().enumerate() {
-                    // The code of a missing word is past the end of the list.
-                    let found = classes.get(code as usize).copied().unwrap_or(missing);
-                    match encoding {
-                        CategoryEncoding::Embedding => into.classes[row * width + class] = found,
-                        CategoryEncoding::OneHot if found == Vocabulary::UNKNOWN => {}
-                        CategoryEncoding::OneHot => {
-                            into.numbers[row * wide + number + found as usize - 1] = 1.0;
-                        }
-                    }
-                }
+                let classes = classes(vocabulary, words.words());
+                ReadyColumn::Category { classes, codes, missing, encoding: *encoding }
             }
             (
                 Self::Boolean { has_missing },
                 Column::Number { kind: ColumnKind::Boolean, numbers },
-            ) => {
-                for (row, value) in numbers.iter().enumerate() {
-                    let at = row * wide + number;
-                    if !value.is_nan() {
-                        into.numbers[at] = if *value > 0.0 { 1.0 } else { -1.0 };
-                    } else if *has_missing {
-                        into.numbers[at + 1] = 1.0;
-                    }
-                }
-            }
+            ) => ReadyColumn::Boolean { numbers, has_missing: *has_missing },
             (
                 Self::Date { scale, has_time, has_missing },
                 Column::Number { kind: ColumnKind::Date, numbers },
-            ) => {
-                let parts = date_numbers(*has_time);
-                for (row, days) in numbers.iter().enumerate() {
-                    let at = row * wide + number;
-                    if !days.is_nan() {
-                        into.numbers[at] = scale.encode(*days);
-                        let own = &mut into.numbers[at + 1..at + parts];
-                        own.copy_from_slice(&cycles(*days).as_flattened()[..parts - 1]);
-                    } else if *has_missing {
-                        into.numbers[at + parts] = 1.0;
-                    }
-                }
-            }
+            ) => ReadyColumn::Date {
+                numbers,
+                scale,
+                parts: date_numbers(*has_time),
+                has_missing: *has_missing,
+            },
             (
                 Self::Number { scale, has_missing },
                 Column::Number { kind: ColumnKind::Number, numbers },
-            ) => {
-                for (row, value) in numbers.iter().enumerate() {
-                    let at = row * wide + number;
-                    if value.is_nan() {
-                        // In addition to the 0 of the number itself.
-                        if *has_missing {
-                            into.numbers[at + 1] = 1.0;
-                        }
-                    } else {
-                        into.numbers[at] = scale.encode(*value);
-                    }
-                }
-            }
+            ) => ReadyColumn::Number { numbers, scale, has_missing: *has_missing },
             (Self::Labels { vocabulary }, Column::MultiLabel { words, codes, ends, .. }) => {
-                let classes = classes(vocabulary, words.words());
-                for row in 0..ends.len() {
-                    for &code in &codes[start(ends, row)..ends[row]] {
-                        let label = classes[code as usize];
-                        if label != Vocabulary::UNKNOWN {
-                            into.numbers[row * wide + number + label as usize - 1] = 1.0;
-                        }
-                    }
-                }
+                ReadyColumn::Labels { classes: classes(vocabulary, words.words()), codes, ends }
             }
-            _ => return false,
-        }
-        true
+            _ => return None,
+        })
     }
 
     /// The number of its classes: the values of its vocabulary, the unknown one, and the missing one

@@ -1,12 +1,17 @@
 //! Inference of column kinds: numbers, dates, truth values or categories.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
+
+use updraft_simd::{Cut, over, pool_threads};
 
 use crate::table::columns::{Missing, replaced, trim};
 use crate::table::instant::truth;
 use crate::table::open::open;
+use crate::table::pieces::{FilePieces, OnRows, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
+use crate::table::row_source::RowSource;
 use crate::table::{ColumnKind, TableError, TableSchema};
 
 /// The inferred kinds of columns, from the records that were examined.
@@ -31,7 +36,7 @@ impl InferredColumns {
         path: impl AsRef<Path>,
         delimiter: Delimiter,
         schema: &TableSchema,
-        is_looked_at: impl Fn(usize) -> bool,
+        is_looked_at: impl Fn(usize) -> bool + Sync,
     ) -> Result<(), TableError> {
         let path = path.as_ref();
         let file = open(path)?;
@@ -44,14 +49,15 @@ impl InferredColumns {
     /// As [`look_at`](Self::look_at).
     pub fn look_at_bytes(
         &mut self,
-        bytes: impl Read,
+        bytes: impl Read + Send,
         path: impl AsRef<Path>,
         delimiter: Delimiter,
         schema: &TableSchema,
-        is_looked_at: impl Fn(usize) -> bool,
+        is_looked_at: impl Fn(usize) -> bool + Sync,
     ) -> Result<(), TableError> {
         let path = path.as_ref();
-        let mut records = Records::new(bytes, path, delimiter, schema.header.as_deref())?;
+        let mut pieces = FilePieces::new(bytes, delimiter);
+        let mut records = Records::new(pieces.first(), path, delimiter, schema.header.as_deref())?;
         if self.names.is_empty() {
             self.names = records.header().to_vec();
             self.seen = vec![Seen::default(); self.names.len()];
@@ -59,23 +65,39 @@ impl InferredColumns {
             let what = format!("`{}` has other columns than the files before it", path.display());
             return Err(TableError::Setting { what, remedy: "name files of the same columns" });
         }
-        let missing = Missing::new(&schema.missing);
+        let missing = &Missing::new(&schema.missing);
         let replace: Vec<_> = self.names.iter().map(|name| schema.replace.get(name)).collect();
-        let mut row = 0;
-        while records.advance()? {
-            row += 1;
-            if !is_looked_at(row - 1) {
-                continue;
-            }
-            for (at, seen) in self.seen.iter_mut().enumerate() {
-                let field = trim(records.bytes(at)).map_err(|_| records.not_utf8(at))?;
-                let field = replaced(replace[at], field);
-                if !missing.contains(field) {
-                    seen.look_at(field);
+        let (replace, is_looked_at) = (&replace, &is_looked_at);
+        let look = |first_row| Look { missing, replace, first_row, is_looked_at };
+        let (seen, mut rows) = look(0).run(&mut records)?;
+        self.add(&seen);
+        let mut lines = records.lines();
+        let header = self.names.clone();
+        let count = |piece: Piece| (piece.count(path, delimiter, &header), piece);
+        for_each_piece(pieces, count, |counted| {
+            let jobs = counted.into_iter().map(|(count, piece)| {
+                let first_row = rows;
+                rows += count;
+                (first_row, piece, None)
+            });
+            let mut jobs: Vec<_> = jobs.collect();
+            over(Cut::new(&mut jobs, 1), &mut vec![(); pool_threads()], |_, jobs, ()| {
+                for (first_row, piece, result) in jobs {
+                    let seen = piece.read(path, delimiter, &header, look(*first_row));
+                    *result = Some(seen);
                 }
+            });
+            for result in jobs.into_iter().filter_map(|(.., result)| result) {
+                let ((seen, _), more) = result.map_err(|error: TableError| error.below(lines))?;
+                self.add(&seen);
+                lines += more;
             }
-        }
-        Ok(())
+            Ok(())
+        })
+    }
+
+    fn add(&mut self, seen: &[Seen]) {
+        self.seen.iter_mut().zip(seen).for_each(|(own, seen)| own.add(*seen));
     }
 
     /// The names of the columns, in their order.
@@ -91,6 +113,41 @@ impl InferredColumns {
     pub fn kind(&self, name: &str) -> Option<ColumnKind> {
         let at = self.names.iter().position(|other| other == name)?;
         self.seen[at].kind()
+    }
+}
+
+/// Looks at rows of all columns.
+struct Look<'a, F> {
+    missing: &'a Missing<'a>,
+    replace: &'a [Option<&'a BTreeMap<String, String>>],
+    /// The number of the first row in the file.
+    first_row: usize,
+    is_looked_at: &'a F,
+}
+
+impl<F: Fn(usize) -> bool> OnRows for Look<'_, F> {
+    type Result = Result<(Vec<Seen>, usize), TableError>;
+
+    fn run(self, rows: &mut impl RowSource) -> Self::Result {
+        let mut all = vec![Seen::default(); self.replace.len()];
+        let mut count = 0;
+        while rows.advance()? {
+            count += 1;
+            if !(self.is_looked_at)(self.first_row + count - 1) {
+                continue;
+            }
+            for (at, seen) in all.iter_mut().enumerate() {
+                if seen.is_category() {
+                    continue;
+                }
+                let field = trim(rows.bytes(at)).map_err(|_| rows.not_utf8(at))?;
+                let field = replaced(self.replace[at], field);
+                if !self.missing.contains(field) {
+                    seen.look_at(field);
+                }
+            }
+        }
+        Ok((all, count))
     }
 }
 
@@ -110,6 +167,18 @@ impl Seen {
         self.no_number = self.no_number || ColumnKind::Number.number(field).is_none();
         self.no_date = self.no_date || ColumnKind::Date.number(field).is_none();
         self.no_truth = self.no_truth || truth(field).is_none();
+    }
+
+    /// Whether nothing else can be found.
+    const fn is_category(self) -> bool {
+        self.no_number && self.no_date && self.no_truth
+    }
+
+    fn add(&mut self, other: Self) {
+        self.has_value |= other.has_value;
+        self.no_number |= other.no_number;
+        self.no_date |= other.no_date;
+        self.no_truth |= other.no_truth;
     }
 
     fn kind(self) -> Option<ColumnKind> {

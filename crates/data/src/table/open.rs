@@ -15,7 +15,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The bytes of a file; those of a gzip file, whatever its name is, are decompressed while they are
 /// read.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, TableError> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, TableError> {
     let fault = |cause| TableError::Read { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(fault)?;
     let mut first = Vec::with_capacity(GZIP.len());

@@ -48,17 +48,29 @@ pub(super) struct Quotes {
     /// Where the last quoted field begins.
     opened: u64,
     fault: Option<(u64, QuoteFault)>,
+    /// Where the last record ends that is known to end; 0 if none is.
+    record_end: u64,
 }
 
 impl Quotes {
     pub(super) const fn new(delimiter: u8) -> Self {
         let state = State::Outside;
-        Self { delimiter, state, bytes: 0, last: b'\n', opened: 0, fault: None }
+        Self { delimiter, state, bytes: 0, last: b'\n', opened: 0, fault: None, record_end: 0 }
     }
 
     /// The first fault that begins before a byte.
     pub(super) fn fault_before(&self, byte: u64) -> Option<QuoteFault> {
         self.fault.filter(|(at, _)| *at < byte).map(|(_, fault)| fault)
+    }
+
+    /// Whether the bytes read so far have a fault.
+    pub(super) const fn has_fault(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    /// The number of bytes through the end of the last record that is known to end.
+    pub(super) const fn record_end(&self) -> u64 {
+        self.record_end
     }
 
     /// Follows the next bytes.
@@ -70,7 +82,12 @@ impl Quotes {
         while at < bytes.len() {
             match self.state {
                 State::Outside => {
-                    let Some(quote) = find_quote(&bytes[at..]) else { break };
+                    let quote = find_quote(&bytes[at..]);
+                    let outside = &bytes[at..quote.map_or(bytes.len(), |quote| at + quote)];
+                    if let Some(end) = last_line_end(outside) {
+                        self.record_end = self.bytes + (at + end) as u64;
+                    }
+                    let Some(quote) = quote else { break };
                     at += quote;
                     let before = if at == 0 { self.last } else { bytes[at - 1] };
                     let place = self.bytes + at as u64;
@@ -113,8 +130,15 @@ impl Quotes {
     }
 }
 
+/// The end of the last line; a carriage return ends one if it is known that no line feed follows.
+fn last_line_end(bytes: &[u8]) -> Option<usize> {
+    let line_feed = bytes.iter().rposition(|&byte| byte == b'\n');
+    let last = line_feed.or_else(|| bytes.windows(2).rposition(|pair| pair[0] == b'\r'))?;
+    Some(last + 1)
+}
+
 /// The place of the first quote.
-fn find_quote(bytes: &[u8]) -> Option<usize> {
+pub(super) fn find_quote(bytes: &[u8]) -> Option<usize> {
     /// Blocks without a quote are skipped by a search of whole words.
     const BLOCK: usize = 256;
     let (at, block) = bytes.chunks(BLOCK).enumerate().find(|(_, block)| block.contains(&b'"'))?;

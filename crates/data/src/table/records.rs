@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::table::TableError;
 use crate::table::open::{GzipFault, open};
 use crate::table::quotes::Quotes;
+use crate::table::row_source::RowSource;
 
 /// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ impl Delimiter {
         if ending == "tsv" || ending == "tab" { Self::Tab } else { Self::Comma }
     }
 
-    const fn byte(self) -> u8 {
+    pub(super) const fn byte(self) -> u8 {
         match self {
             Self::Comma => b',',
             Self::Semicolon => b';',
@@ -47,7 +48,7 @@ impl Delimiter {
 }
 
 /// The largest record in bytes; its fields are in memory together: 16 MiB.
-const MOST_RECORD_BYTES: u64 = 16 << 20;
+pub(super) const MOST_RECORD_BYTES: u64 = 16 << 20;
 
 /// Bytes that the parser reads at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -59,11 +60,40 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 type WithoutMark<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// Limits the bytes that are read for one record, since a file without line breaks, or with an
-/// unclosed quote, is a single record; and follows the quotes.
+/// unclosed quote, is a single record; follows the quotes, and counts the empty lines.
 struct Bounded<R> {
     bytes: R,
     since_reset: u64,
     quotes: Quotes,
+    /// The bytes that were read last, and how many were read before them.
+    block: Vec<u8>,
+    before: u64,
+    /// The line feeds before the next record: those of empty lines, and that of the record before
+    /// where the parser stops at the carriage return.
+    line_feeds: u64,
+    is_before_record: bool,
+}
+
+impl<R> Bounded<R> {
+    /// Begins the record after so many bytes.
+    fn begin(&mut self, byte: u64) {
+        (self.since_reset, self.line_feeds, self.is_before_record) = (0, 0, true);
+        self.skip_line_ends(byte.saturating_sub(self.before) as usize);
+    }
+
+    /// Counts the line feeds before the record, from a place of the block on.
+    fn skip_line_ends(&mut self, from: usize) {
+        for &byte in self.block.get(from..).unwrap_or_default() {
+            match byte {
+                b'\n' => self.line_feeds += 1,
+                b'\r' => {}
+                _ => {
+                    self.is_before_record = false;
+                    break;
+                }
+            }
+        }
+    }
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -80,7 +110,15 @@ impl<R: Read> Read for Bounded<R> {
         self.since_reset += read as u64;
         match &buffer[..read] {
             [] => self.quotes.end(),
-            read => self.quotes.read(read),
+            read => {
+                self.before += self.block.len() as u64;
+                self.block.clear();
+                self.block.extend_from_slice(read);
+                self.quotes.read(read);
+                if self.is_before_record {
+                    self.skip_line_ends(0);
+                }
+            }
         }
         Ok(read)
     }
@@ -108,7 +146,7 @@ pub(crate) struct Records<R> {
     is_next: bool,
 }
 
-impl Records<Box<dyn Read>> {
+impl Records<Box<dyn Read + Send>> {
     pub(crate) fn open(path: &Path, delimiter: Delimiter) -> Result<Self, TableError> {
         let file = open(path)?;
         Self::new(file, path, delimiter, None)
@@ -129,24 +167,48 @@ impl<R: Read> Records<R> {
         if first == BYTE_ORDER_MARK {
             first.clear();
         }
-        let bytes = Cursor::new(first).chain(bytes);
-        let reader = ReaderBuilder::new()
-            .delimiter(delimiter.byte())
-            .has_headers(false)
-            // Records of the wrong length are reported here, with both counts.
-            .flexible(true)
-            .buffer_capacity(BUFFER_BYTES)
-            .from_reader(Bounded { bytes, since_reset: 0, quotes: Quotes::new(delimiter.byte()) });
-        let record = ByteRecord::new();
-        let places = HashMap::new();
-        let (path, header) = (path.to_owned(), Vec::new());
-        let mut records = Self { path, reader, header, places, record, is_next: false };
+        let mut records = Self::unnamed(Cursor::new(first).chain(bytes), path, delimiter);
         match names {
             Some(names) => records.header = names.to_vec(),
             None => records.header = records.read_fields()?,
         }
         records.find_places()?;
         Ok(records)
+    }
+
+    /// The records of a part of a file, which begins with one that is not the header.
+    pub(super) fn part(
+        bytes: R,
+        path: &Path,
+        delimiter: Delimiter,
+        header: &[String],
+    ) -> Result<Self, TableError> {
+        let mut records = Self::unnamed(Cursor::default().chain(bytes), path, delimiter);
+        records.header = header.to_vec();
+        records.find_places()?;
+        Ok(records)
+    }
+
+    fn unnamed(bytes: WithoutMark<R>, path: &Path, delimiter: Delimiter) -> Self {
+        let reader = ReaderBuilder::new()
+            .delimiter(delimiter.byte())
+            .has_headers(false)
+            // Records of the wrong length are reported here, with both counts.
+            .flexible(true)
+            .buffer_capacity(BUFFER_BYTES)
+            .from_reader(Bounded {
+                bytes,
+                since_reset: 0,
+                quotes: Quotes::new(delimiter.byte()),
+                block: Vec::new(),
+                before: 0,
+                line_feeds: 0,
+                is_before_record: false,
+            });
+        let record = ByteRecord::new();
+        let places = HashMap::new();
+        let (path, header) = (path.to_owned(), Vec::new());
+        Self { path, reader, header, places, record, is_next: false }
     }
 
     /// The same with names that depend on the trimmed fields of the first record; without names it
@@ -188,42 +250,32 @@ impl<R: Read> Records<R> {
         if !std::mem::take(&mut self.is_next) && !self.read()? {
             return Ok(false);
         }
-        let (expected, got) = (self.header.len(), self.record.len());
-        if expected != got {
-            let (path, line) = (self.path.clone(), self.line());
-            return Err(TableError::Ragged { path, line, expected, got });
+        match self.record.len() {
+            got if got == self.header.len() => Ok(true),
+            got => Err(self.ragged(got)),
         }
-        Ok(true)
     }
 
     /// A field of the last record.
     pub(crate) fn field(&self, column: usize) -> Result<&str, TableError> {
-        str::from_utf8(self.bytes(column)).map_err(|_| self.not_utf8(column))
-    }
-
-    /// A field of the last record, as bytes.
-    pub(crate) fn bytes(&self, column: usize) -> &[u8] {
-        &self.record[column]
-    }
-
-    /// The error about a field of the last record that is not UTF-8.
-    pub(crate) fn not_utf8(&self, column: usize) -> TableError {
-        TableError::NotUtf8 {
-            path: self.path.clone(),
-            line: self.line(),
-            column: self.header[column].clone(),
-        }
+        str::from_utf8(&self.record[column]).map_err(|_| self.not_utf8(column))
     }
 
     /// The line on which the last record begins.
     pub(crate) fn line(&self) -> u64 {
-        self.record.position().map_or(0, csv::Position::line)
+        self.record.position().map_or(0, csv::Position::line) + self.reader.get_ref().line_feeds
+    }
+
+    /// The number of lines before the next record.
+    pub(super) fn lines(&self) -> u64 {
+        self.reader.position().line() - 1
     }
 
     fn read(&mut self) -> Result<bool, TableError> {
-        let line = self.reader.position().line();
-        self.reader.get_mut().since_reset = 0;
+        let (line, byte) = (self.reader.position().line(), self.reader.position().byte());
+        self.reader.get_mut().begin(byte);
         let is_read = self.reader.read_byte_record(&mut self.record).map_err(|error| {
+            let line = line + self.reader.get_ref().line_feeds;
             let path = self.path.clone();
             if !error.is_io_error() {
                 return TableError::Damaged { path, line, cause: error.into() };
@@ -271,6 +323,32 @@ impl<R: Read> Records<R> {
             Ok(field.trim().to_owned())
         };
         self.record.iter().enumerate().map(field).collect()
+    }
+}
+
+impl<R: Read> RowSource for Records<R> {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    fn advance(&mut self) -> Result<bool, TableError> {
+        Records::advance(self)
+    }
+
+    fn bytes(&self, column: usize) -> &[u8] {
+        &self.record[column]
+    }
+
+    fn line(&self) -> u64 {
+        Records::line(self)
+    }
+
+    fn lines(&self) -> u64 {
+        Records::lines(self)
     }
 }
 

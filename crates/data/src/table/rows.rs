@@ -1,8 +1,12 @@
 //! Encoding of rows as classes and numbers, fitted on the training rows only.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
+use updraft_simd::{over, pool_threads};
 
 use crate::digest::Digest;
+use crate::table::parallel::in_parallel;
 use crate::table::row_config::RowConfig;
 use crate::table::{ColumnSchema, FeatureEncoder, Table, TableError, TableSchema, Vocabulary};
 
@@ -71,6 +75,25 @@ pub struct EncodedRows {
     pub(super) numbers: Vec<f32>,
 }
 
+/// Rows that are encoded together: their classes and numbers stay in a cache from column to column.
+const BLOCK_ROWS: usize = 1 << 10;
+
+/// Neighboring rows, encoded by one thread.
+pub(super) struct RowBlock<'a> {
+    pub(super) rows: Range<usize>,
+    pub(super) class_columns: usize,
+    pub(super) number_columns: usize,
+    pub(super) classes: &'a mut [u32],
+    pub(super) numbers: &'a mut [f32],
+}
+
+/// Where a column begins among the classes and the numbers of a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) class: usize,
+    pub(super) number: usize,
+}
+
 impl EncodedRows {
     /// How many rows there are.
     #[must_use]
@@ -134,8 +157,8 @@ impl RowEncoder {
             })
         };
         let schema = table.schema().clone();
-        let columns = schema.columns.iter().map(fit);
-        Ok(Self { columns: columns.collect::<Result<_, _>>()?, schema })
+        let columns = in_parallel(&schema.columns, fit);
+        Ok(Self { columns: columns.into_iter().collect::<Result<_, _>>()?, schema })
     }
 
     /// The columns that a file must have.
@@ -189,16 +212,31 @@ impl RowEncoder {
             classes: vec![Vocabulary::UNKNOWN; table.rows() * class_columns],
             numbers: vec![0.0; table.rows() * number_columns],
         };
-        let (mut class, mut number) = (0, 0);
+        let (mut columns, mut place) = (Vec::new(), Place::default());
         for (name, feature) in self.features() {
             let column = table.column(name)?;
-            let is_encoded = feature.encode(column, &mut encoded, class, number);
-            if !is_encoded {
+            let Some(ready) = feature.prepare(column) else {
                 return Err(column.mismatch(name, feature.expected()));
-            }
-            class += usize::from(feature.class_count().is_some());
-            number += feature.number_count();
+            };
+            columns.push((ready, place));
+            place.class += usize::from(feature.class_count().is_some());
+            place.number += feature.number_count();
         }
+        let mut blocks = Vec::with_capacity(table.rows().div_ceil(BLOCK_ROWS));
+        let (mut classes, mut numbers) = (&mut *encoded.classes, &mut *encoded.numbers);
+        for first in (0..table.rows()).step_by(BLOCK_ROWS) {
+            let rows = first..table.rows().min(first + BLOCK_ROWS);
+            let (own_classes, own_numbers);
+            (own_classes, classes) = classes.split_at_mut(rows.len() * class_columns);
+            (own_numbers, numbers) = numbers.split_at_mut(rows.len() * number_columns);
+            let (classes, numbers) = (own_classes, own_numbers);
+            blocks.push(RowBlock { rows, class_columns, number_columns, classes, numbers });
+        }
+        over(blocks, &mut vec![(); pool_threads()], |_, mut block, ()| {
+            for (column, place) in &columns {
+                column.encode(&mut block, *place);
+            }
+        });
         Ok(encoded)
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::ColumnRules;
 use crate::table::instant::{days, short_truth};
+use crate::table::number::finite;
 
 /// What one column holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ impl ColumnKind {
     pub(super) fn number(&self, field: &[u8]) -> Option<f64> {
         let text = || str::from_utf8(field).ok();
         match self {
-            Self::Number => text()?.parse().ok().filter(|number: &f64| number.is_finite()),
+            Self::Number => finite(field),
             Self::Boolean => short_truth(field),
             Self::Date => days(text()?),
             Self::Category | Self::MultiLabel { .. } => None,
