@@ -158,3 +158,15 @@ macro_rules! dispatch {
         }
     )+};
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_those_of_the_set() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            assert_eq!(isa.vectors().isa(), isa.base(), "{isa}");
+        }
+    }
+}

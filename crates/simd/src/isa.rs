@@ -50,42 +50,13 @@ impl Isa {
     /// The fastest set that this CPU has.
     #[must_use]
     pub fn detect() -> Self {
-        Self::ALL.into_iter().rev().find(|isa| isa.is_available()).unwrap_or(Self::Portable)
+        Features::detect().fastest()
     }
 
     /// Whether this CPU has it.
     #[must_use]
     pub fn is_available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "aarch64")]
-            // Every aarch64 of Rust's has it.
-            Self::Neon => true,
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                Self::Avx2.is_available()
-                    && is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Vnni => {
-                Self::Avx512.is_available()
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512vnni")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512Bf16 => {
-                Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16")
-            }
-            #[allow(unreachable_patterns, reason = "what other architectures have")]
-            _ => false,
-        }
+        Features::detect().have(self)
     }
 
     /// The set with the same f32 vectors and nothing added.
@@ -140,6 +111,84 @@ impl fmt::Display for Isa {
     }
 }
 
+/// The features of a CPU that sets need.
+#[derive(Debug, Clone, Copy)]
+struct Features {
+    #[cfg(target_arch = "aarch64")]
+    dotprod: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx2: bool,
+    #[cfg(target_arch = "x86_64")]
+    fma: bool,
+    #[cfg(target_arch = "x86_64")]
+    avxvnni: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx512f: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx512vl: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx512bw: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx512vnni: bool,
+    #[cfg(target_arch = "x86_64")]
+    avx512bf16: bool,
+}
+
+impl Features {
+    /// Those of this CPU.
+    fn detect() -> Self {
+        Self {
+            #[cfg(target_arch = "aarch64")]
+            dotprod: std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "x86_64")]
+            avx2: is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            fma: is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            avxvnni: is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "x86_64")]
+            avx512f: is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "x86_64")]
+            avx512vl: is_x86_feature_detected!("avx512vl"),
+            #[cfg(target_arch = "x86_64")]
+            avx512bw: is_x86_feature_detected!("avx512bw"),
+            #[cfg(target_arch = "x86_64")]
+            avx512vnni: is_x86_feature_detected!("avx512vnni"),
+            #[cfg(target_arch = "x86_64")]
+            avx512bf16: is_x86_feature_detected!("avx512bf16"),
+        }
+    }
+
+    /// The fastest set of a CPU that has them.
+    fn fastest(&self) -> Isa {
+        Isa::ALL.into_iter().rev().find(|&isa| self.have(isa)).unwrap_or(Isa::Portable)
+    }
+
+    /// Whether a CPU that has them has a set.
+    fn have(&self, isa: Isa) -> bool {
+        match isa {
+            Isa::Portable => true,
+            #[cfg(target_arch = "aarch64")]
+            // Every aarch64 of Rust's has it.
+            Isa::Neon => true,
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => self.dotprod,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => self.avx2 && self.fma,
+            #[cfg(target_arch = "x86_64")]
+            Isa::AvxVnni => self.have(Isa::Avx2) && self.avxvnni,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => self.have(Isa::Avx2) && self.avx512f && self.avx512vl,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni => self.have(Isa::Avx512) && self.avx512bw && self.avx512vnni,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Bf16 => self.have(Isa::Avx512Vnni) && self.avx512bf16,
+            #[allow(unreachable_patterns, reason = "what other architectures have")]
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +209,51 @@ mod tests {
             assert!(Isa::BASES.contains(&isa.base()) && isa.base().base() == isa.base());
             assert_eq!(isa.lanes(), isa.base().lanes());
             assert_eq!(Isa::ALL.iter().filter(|other| other.name() == isa.name()).count(), 1);
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_cpu_without_a_feature_has_no_set_that_needs_it() {
+        let all = Features {
+            avx2: true,
+            fma: true,
+            avxvnni: true,
+            avx512f: true,
+            avx512vl: true,
+            avx512bw: true,
+            avx512vnni: true,
+            avx512bf16: true,
+        };
+        let short = Features { avx512f: false, ..all };
+        for (features, fastest) in [
+            (all, Isa::Avx512Bf16),
+            (Features { avx512bf16: false, ..all }, Isa::Avx512Vnni),
+            (Features { avx512vnni: false, ..all }, Isa::Avx512),
+            (Features { avx512bw: false, ..all }, Isa::Avx512),
+            (Features { avx512vl: false, ..all }, Isa::AvxVnni),
+            (short, Isa::AvxVnni),
+            (Features { avxvnni: false, ..short }, Isa::Avx2),
+            (Features { fma: false, ..all }, Isa::Portable),
+            (Features { avx2: false, ..all }, Isa::Portable),
+        ] {
+            assert_eq!(features.fastest(), fastest, "{features:?}");
+        }
+        assert!(!Isa::Neon.is_available(), "a set of another architecture");
+    }
+
+    #[test]
+    fn vectors_have_the_lanes_and_products_of_their_set() {
+        let of = |isa: Isa| (isa.base(), isa.dot(), isa.lanes(), isa.to_string());
+        for (isa, base, dot, lanes, name) in [
+            (Isa::Portable, Isa::Portable, Isa::Portable, 8, "portable"),
+            (Isa::NeonDot, Isa::Neon, Isa::NeonDot, 8, "dotprod"),
+            (Isa::AvxVnni, Isa::Avx2, Isa::AvxVnni, 8, "avxvnni"),
+            (Isa::Avx512, Isa::Avx512, Isa::Avx2, 16, "avx512"),
+            (Isa::Avx512Vnni, Isa::Avx512, Isa::Avx512Vnni, 16, "avx512vnni"),
+            (Isa::Avx512Bf16, Isa::Avx512, Isa::Avx512Vnni, 16, "avx512bf16"),
+        ] {
+            assert_eq!(of(isa), (base, dot, lanes, name.to_owned()), "{isa:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Padded {
 impl Padded {
     /// Whether there is nothing to pad, so that the image can be read where it is.
     pub(crate) fn is_bare(&self, image: [usize; 2]) -> bool {
-        self.before == [0, 0] && self.size == image
+        self.size == image
     }
 
     pub(crate) const fn plane(&self) -> usize {
@@ -130,6 +130,101 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::reference;
+
+    /// Shapes whose axes differ.
+    fn shapes() -> [ConvGeometry; 5] {
+        let shape = ConvShape::new(1, [1, 1], [7, 9], [3, 2]);
+        [
+            shape,
+            ConvShape { padding: [2, 1], ..shape },
+            ConvShape { stride: [2, 3], padding: [1, 0], ..shape },
+            ConvShape { stride: [3, 2], dilation: [2, 3], padding: [0, 4], ..shape },
+            ConvShape { stride: [4, 9], ..ConvShape::new(1, [1, 1], [3, 8], [2, 3]) },
+        ]
+        .map(|shape| ConvGeometry::try_new(shape).expect("valid"))
+    }
+
+    /// Whole numbers, whose sums are exact.
+    fn numbers(count: usize) -> Vec<f64> {
+        (0..count).map(|at| (at * 7 % 11) as f64 - 5.0).collect()
+    }
+
+    fn padded(Padded { before, size }: Padded, plane: &[f64], width: usize) -> Vec<f64> {
+        let mut padded = vec![0.0; size[0] * size[1]];
+        for (row, numbers) in plane.chunks(width).enumerate() {
+            padded[(before[0] + row) * size[1] + before[1]..][..width].copy_from_slice(numbers);
+        }
+        padded
+    }
+
+    #[test]
+    fn phases_sum_the_products_of_the_input_gradient() {
+        for geometry in shapes() {
+            let ConvShape { input, kernel, stride, .. } = *geometry.shape();
+            let (dy, w) = (numbers(geometry.output_len()), numbers(geometry.weight_len()));
+            let phases = Phases::of(&geometry);
+            let image = padded(phases.padded, &dy, geometry.output()[1]);
+            let mut dx = vec![f64::NAN; geometry.input_len()];
+            for Phase { first, pixels, taps: [row_taps, column_taps] } in phases.all {
+                for at in 0..pixels[0] * pixels[1] {
+                    let (row, column) = (at / pixels[1], at % pixels[1]);
+                    let mut sum = 0.0;
+                    for &(k, y) in &row_taps {
+                        for &(l, x) in &column_taps {
+                            let from = (row + y) * phases.padded.size[1] + column + x;
+                            sum += image[from] * w[k * kernel[1] + l];
+                        }
+                    }
+                    let [row, column] = [first[0] + stride[0] * row, first[1] + stride[1] * column];
+                    dx[row * input[1] + column] = sum;
+                }
+            }
+            assert_eq!(dx, reference::input_gradient(&geometry, &dy, &w), "{:?}", geometry.shape());
+        }
+    }
+
+    #[test]
+    fn windows_sum_the_products_of_the_output() {
+        for geometry in shapes() {
+            let shape = ConvShape { channels: [4, 2], groups: 2, ..*geometry.shape() };
+            let geometry = ConvGeometry::try_new(shape).expect("valid");
+            let ConvShape { input, kernel, stride, .. } = shape;
+            let (x, w) = (numbers(geometry.input_len()), numbers(geometry.weight_len()));
+            let windows = Windows::of(&geometry);
+            assert_eq!(windows.channels, [2, 1]);
+            let image: Vec<f64> = x
+                .chunks(input[0] * input[1])
+                .flat_map(|plane| padded(windows.padded, plane, input[1]))
+                .collect();
+            let mut y = Vec::new();
+            for (group, w) in w.chunks(2 * kernel[0] * kernel[1]).enumerate() {
+                let image = &image[group * 2 * windows.padded.plane()..];
+                let [rows, columns] = geometry.output();
+                for at in 0..rows * columns {
+                    let start = at / columns * stride[0] * windows.padded.size[1]
+                        + at % columns * stride[1];
+                    let product = |(tap, w): (usize, &f64)| {
+                        let (row, column) = (tap / kernel[1], tap % kernel[1]);
+                        let tap = [row / kernel[0], row % kernel[0], column];
+                        image[start + windows.tap(&shape, tap) as usize] * w
+                    };
+                    y.push(w.iter().enumerate().map(product).sum::<f64>());
+                }
+            }
+            assert_eq!(y, reference::forward(&geometry, &x, &w, None), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn an_image_without_zeros_around_it_is_read_where_it_is() {
+        let is_bare = |padding| {
+            let shape = ConvShape { padding, ..ConvShape::new(1, [1, 1], [5, 6], [3, 3]) };
+            let geometry = ConvGeometry::try_new(shape).expect("valid");
+            Windows::of(&geometry).padded.is_bare([5, 6])
+        };
+        assert_eq!([[0, 0], [1, 0], [0, 1]].map(is_bare), [true, false, false]);
+    }
 
     fn axis(stride: usize, padding: usize, kernel: usize) -> (usize, usize, Vec<Phase>) {
         let shape = ConvShape {

@@ -130,7 +130,7 @@ impl Slab {
         /// 1 MiB of numbers.
         const LARGE: usize = 256 << 10;
         let slice = plan.size[1] * plan.size[2];
-        if plan.before == [0; 3] && plan.size == plan.image {
+        if plan.size == plan.image {
             return Self { depth: plan.image[0], slice, together: most.max(1), is_bare: true };
         }
         let depth = LARGE / (plan.channels[0] * slice);
@@ -187,16 +187,150 @@ impl Slab {
         for (image, to) in
             image.chunks_exact(volume).zip(to.chunks_exact_mut(self.depth * self.slice))
         {
-            to[..above * self.slice].fill(0.0);
-            to[(above + own) * self.slice..].fill(0.0);
             let slices = &image[from * height * width..][..own * height * width];
-            let to = to[above * self.slice..].chunks_exact_mut(self.slice);
-            for (from, to) in slices.chunks_exact(height * width).zip(to) {
+            let inside = to[above * self.slice..].chunks_exact_mut(self.slice);
+            for (from, to) in slices.chunks_exact(height * width).zip(inside) {
                 let rows = to[plan.before[1] * plan.size[2]..].chunks_mut(plan.size[2]);
                 for (from, to) in from.chunks_exact(width).zip(rows) {
                     to[plan.before[2]..][..width].copy_from_slice(from);
                 }
             }
+            to[..above * self.slice].fill(0.0);
+            to[(above + own) * self.slice..].fill(0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::reference;
+
+    /// Whole numbers, whose sums are exact in f32.
+    fn numbers(count: usize) -> Vec<f32> {
+        (0..count).map(|at| (at * 7 % 11) as f32 - 5.0).collect()
+    }
+
+    fn wide(numbers: &[f32]) -> Vec<f64> {
+        numbers.iter().map(|&number| number.into()).collect()
+    }
+
+    fn geometry(shape: Conv3dShape) -> Conv3dGeometry {
+        Conv3dGeometry::try_new(shape).expect("valid")
+    }
+
+    /// The results of a sample, of at most so many windows along the depth together.
+    fn results(plan: &Plan, read: &[f32], w: &[f32], most: usize) -> Vec<f64> {
+        let [inputs, outputs] = plan.channels;
+        let [read_len, results_len] = plan.sample_lens();
+        assert_eq!(read.len(), read_len);
+        let slab = Slab::of(plan, most);
+        let mut results = vec![f64::NAN; results_len];
+        let of_group = w.len() / plan.groups;
+        for group in 0..plan.groups {
+            let image = &read[group * read_len / plan.groups..][..read_len / plan.groups];
+            let w = &w[group * of_group..][..of_group];
+            let mut own = vec![0.0; slab.len(plan)];
+            // In any order: here from the last, so that slices are filled again with zeros.
+            for first in (0..plan.phases[0][0].count).step_by(slab.together).rev() {
+                let read = slab.filled(plan, image, first * plan.window_step[0], &mut own);
+                for at in every(plan.phases.each_ref().map(Vec::len)) {
+                    let phase: [&Phase; 3] = [0, 1, 2].map(|axis| &plan.phases[axis][at[axis]]);
+                    let taps = slab.taps(plan, phase);
+                    let counts = phase.map(|phase| phase.count);
+                    let depths = (first + slab.together).min(counts[0]).saturating_sub(first);
+                    for window in every([depths, counts[1], counts[2]]) {
+                        let [z, y, x] = [0, 1, 2].map(|axis| window[axis] * plan.window_step[axis]);
+                        let read = &read[z * slab.slice + y * plan.size[2] + x..];
+                        let [z, y, x] = [0, 1, 2].map(|axis| {
+                            let window = window[axis] + if axis == 0 { first } else { 0 };
+                            at[axis] + window * plan.result_step[axis]
+                        });
+                        for output in 0..outputs {
+                            let mut sum = 0.0;
+                            let mut taps = taps.iter();
+                            for input in 0..inputs {
+                                for tap in every(phase.map(|phase| phase.taps.len())) {
+                                    let [k, l, m] =
+                                        [0, 1, 2].map(|axis| phase[axis].taps[tap[axis]].0);
+                                    let weight = input * plan.weight_step[0]
+                                        + output * plan.weight_step[1]
+                                        + (k * plan.kernel[1] + l) * plan.kernel[2]
+                                        + m;
+                                    let from = *taps.next().expect("one for each weight");
+                                    sum += f64::from(read[from as usize] * w[weight]);
+                                }
+                            }
+                            let [_, height, width] = plan.results;
+                            let plane = (group * outputs + output) * plan.results[0] + z;
+                            results[(plane * height + y) * width + x] = sum;
+                        }
+                    }
+                }
+            }
+        }
+        results
+    }
+
+    /// Every position of a grid.
+    fn every([depth, height, width]: [usize; 3]) -> impl Iterator<Item = [usize; 3]> {
+        (0..depth * height * width)
+            .map(move |at| [at / width / height, at / width % height, at % width])
+    }
+
+    #[test]
+    fn plans_sum_the_products_of_the_definition() {
+        let shape = Conv3dShape { groups: 2, ..Conv3dShape::new(1, [4, 6], [6, 5, 7], [3, 2, 3]) };
+        for shape in [
+            shape,
+            Conv3dShape { padding: [2, 1, 3], ..shape },
+            Conv3dShape { stride: [2, 3, 2], padding: [1, 0, 2], ..shape },
+            Conv3dShape { dilation: [2, 3, 1], padding: [0, 2, 1], stride: [1, 2, 3], ..shape },
+            Conv3dShape { stride: [2; 3], ..Conv3dShape::new(1, [2, 3], [5; 3], [2; 3]) },
+            Conv3dShape::new(1, [2, 3], [4, 5, 6], [1; 3]),
+        ] {
+            let geometry = geometry(shape);
+            let x = numbers(geometry.input_len());
+            let w = numbers(geometry.weight_len());
+            let dy = numbers(geometry.output_len());
+            let y = reference::forward_3d(&geometry, &wide(&x), &wide(&w), None);
+            let dx = reference::input_gradient_3d(&geometry, &wide(&dy), &wide(&w));
+            for most in [0, 1, 2, 9] {
+                assert_eq!(results(&Plan::forward(&geometry), &x, &w, most), y, "{shape:?}");
+                let plan = Plan::input_gradient(&geometry);
+                assert_eq!(results(&plan, &dy, &w, most), dx, "gradient of {shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slab_has_as_many_windows_as_the_cache_has_room_for() {
+        // A padded slice has 64 × 64 numbers; 16 slices of 4 channels are 1 MiB.
+        let shape = |inputs, stride, dilation| Conv3dShape {
+            padding: [1; 3],
+            stride: [stride, 1, 1],
+            dilation: [dilation, 1, 1],
+            ..Conv3dShape::new(1, [inputs, 1], [40, 62, 62], [3; 3])
+        };
+        for (what, shape, most, depth, together) in [
+            ("slices for 14 windows of 3", shape(4, 1, 1), 40, 16, 14),
+            ("windows of 5", shape(4, 1, 2), 40, 16, 12),
+            ("every second window", shape(4, 2, 1), 40, 15, 7),
+            ("no more than there are", shape(4, 1, 1), 9, 11, 9),
+            ("at least one", shape(64, 1, 1), 40, 3, 1),
+            ("one of none", shape(4, 1, 1), 0, 3, 1),
+        ] {
+            let plan = Plan::forward(&geometry(shape));
+            assert_eq!(plan.slice(), 62 * 62, "{what}");
+            let slab = Slab::of(&plan, most);
+            assert_eq!((slab.depth, slab.slice, slab.together), (depth, 4096, together), "{what}");
+            assert_eq!(slab.len(&plan), shape.channels[0] * depth * 4096, "{what}");
+        }
+        let bare = Conv3dShape { padding: [0; 3], ..shape(4, 1, 1) };
+        let plan = Plan::forward(&geometry(bare));
+        for (most, together) in [(38, 38), (0, 1)] {
+            let slab = Slab::of(&plan, most);
+            assert_eq!((slab.depth, slab.together, slab.len(&plan)), (40, together, 0));
         }
     }
 }
