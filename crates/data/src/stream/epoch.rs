@@ -53,9 +53,7 @@ impl<C: Collate> Epoch<C> {
         (left, state): (Range<usize>, LoaderState),
     ) -> Self {
         let order = Arc::new(assembler.order(state.epoch));
-        let prefetch = (workers > 0)
-            .then(|| Prefetch::start(assembler, &order, left.clone(), workers, window))
-            .flatten();
+        let prefetch = Prefetch::start(assembler, &order, left.clone(), workers, window);
         let producer = match prefetch {
             Some(prefetch) => Producer::Threads(prefetch),
             None => Producer::Inline { order, scratch: C::Scratch::default() },

@@ -38,7 +38,7 @@ struct Desk<B> {
 }
 
 impl<C: Collate> Prefetch<C> {
-    /// Starts up to `workers` threads; `None` if the system cannot start even one.
+    /// Starts up to `workers` threads; `None` for none, or if the system cannot start even one.
     pub(super) fn start(
         assembler: &Arc<Assembler<C>>,
         order: &Arc<EpochOrder>,

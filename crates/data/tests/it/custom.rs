@@ -1,6 +1,6 @@
 //! Samples of a user's own kind: bounded bytes in flight, panics as errors, measured waits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,16 +29,20 @@ impl Drop for Metered {
 }
 
 struct Blocks {
+    count: usize,
     meter: Arc<Meter>,
     delay: Duration,
     panics_at: Option<usize>,
+    /// Whether a batch cannot be begun.
+    is_broken: AtomicBool,
     finished: Mutex<usize>,
 }
 
 impl Blocks {
     fn new(meter: &Arc<Meter>) -> Self {
         let (meter, finished) = (Arc::clone(meter), Mutex::new(0));
-        Self { meter, delay: Duration::ZERO, panics_at: None, finished }
+        let (delay, is_broken) = (Duration::ZERO, AtomicBool::new(false));
+        Self { count: 400, meter, delay, panics_at: None, is_broken, finished }
     }
 }
 
@@ -47,7 +51,7 @@ impl Collate for Blocks {
     type Scratch = ();
 
     fn len(&self) -> usize {
-        400
+        self.count
     }
 
     fn name(&self, index: usize) -> String {
@@ -63,6 +67,7 @@ impl Collate for Blocks {
     }
 
     fn begin(&self, samples: usize) -> Metered {
+        assert!(!self.is_broken.load(Ordering::SeqCst), "cannot begin a batch");
         let bytes = samples * SAMPLE_BYTES;
         let now = self.meter.now.fetch_add(bytes, Ordering::SeqCst) + bytes;
         self.meter.peak.fetch_max(now, Ordering::SeqCst);
@@ -167,4 +172,32 @@ fn workers_are_started_by_themselves_where_an_item_is_worth_a_thread() {
     assert_eq!(loader(Duration::ZERO).workers(), 0);
     let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     assert_eq!(loader(Duration::from_millis(1)).workers(), usable);
+}
+
+#[test]
+fn workers_read_as_many_batches_ahead_as_the_budget_has() {
+    let loader = |workers, budget| {
+        let config = config(workers).with_prefetch_bytes(budget);
+        Loader::collating(Blocks::new(&Arc::default()), config).unwrap()
+    };
+    let read_ahead = |workers, budget| loader(workers, budget).read_ahead();
+    assert_eq!([0, 1, 2].map(|workers| read_ahead(workers, 50_000)), [0, 5, 5]);
+    assert_eq!([1, 19_999, 20_000].map(|budget| read_ahead(2, budget)), [1, 1, 2]);
+    assert_eq!((loader(2, 1).samples(), loader(2, 1).batch()), (400, 10));
+}
+
+#[test]
+fn workers_that_end_without_their_batch_are_an_error() {
+    for workers in [1, 3] {
+        let loader = Loader::collating(Blocks::new(&Arc::default()), config(workers)).unwrap();
+        loader.collate().is_broken.store(true, Ordering::SeqCst);
+        let items: Vec<_> = loader.epoch(0).map(|batch| batch.err().unwrap()).collect();
+        assert!(matches!(items[..], [DataError::WorkerLost { batch: 0 }]), "{items:?}");
+    }
+}
+
+#[test]
+fn a_set_without_samples_is_refused() {
+    let blocks = Blocks { count: 0, ..Blocks::new(&Arc::default()) };
+    assert!(matches!(Loader::collating(blocks, config(0)), Err(DataError::Empty)));
 }

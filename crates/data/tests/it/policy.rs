@@ -71,6 +71,16 @@ fn a_skipped_sample_leaves_the_others_where_they_were() {
 }
 
 #[test]
+fn the_last_fault_that_is_allowed_does_not_end_its_batch() {
+    let (_root, source) = source(&images());
+    // Samples 3 and 4 are damaged, 5 is not.
+    let mut config = config(Order::Sequential, FaultPolicy::Skip { at_most: 2 }, 0);
+    config.stream.batch = 6;
+    let mut epoch = Loader::try_new(source, config).unwrap().epoch(0);
+    assert_eq!(epoch.next().unwrap().unwrap().indices(), [0, 1, 2, 5]);
+}
+
+#[test]
 fn one_fault_too_many_ends_the_epoch_after_the_same_batch_for_any_number_of_workers() {
     let (_root, source) = source(&images());
     for workers in WORKERS {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use updraft_data::{
-    Augment, Axis, CachedSamples, ColorJitter, Cue, DataError, FaultPolicy, Flip, GeneratedConfig,
-    GeneratedImages, HorizontalFlip, ImageSamples, ImageSource, InMemorySamples, Loader,
-    LoaderConfig, LoaderState, NormalizeChannels, Order, Pixels, Quarantined, RandomResizedCrop,
-    Raster, Rotate, Sample, SampleCollate, SampleConfig, SampleSource, SampleSubset, SampleTarget,
-    TargetBatch, TensorBatch, Translate, TranslateDepth, Workers, Zoom,
+    Augment, Axis, CachedSamples, Collate, ColorJitter, Cue, DataError, FaultPolicy, Flip,
+    GeneratedConfig, GeneratedImages, HorizontalFlip, ImageSamples, ImageSource, InMemorySamples,
+    Loader, LoaderConfig, LoaderState, NormalizeChannels, Order, Pixels, Quarantined,
+    RandomResizedCrop, Raster, Rotate, Sample, SampleCollate, SampleConfig, SampleSource,
+    SampleSubset, SampleTarget, TargetBatch, TensorBatch, Translate, TranslateDepth, Workers, Zoom,
 };
 
 use crate::files::message;
@@ -102,6 +102,24 @@ fn values_and_targets_are_as_by_hand() {
     assert_eq!(image.targets(), &TargetBatch::Images { shape: vec![1, 2, 1, 2], values: expected });
     let labels = batch(SampleTarget::Labels(labels));
     assert_eq!(labels.targets(), &TargetBatch::Labels { shape: vec![1, 2], labels: vec![7, 300] });
+}
+
+#[test]
+fn bytes_of_a_sample_are_those_of_its_values_and_target() {
+    let image = Raster::try_new(2, &[2, 3], vec![0_u8; 12]).unwrap();
+    let labels = Raster::try_new(1, &[2, 3], vec![0_u16; 6]).unwrap();
+    // The sample has 3 channels of 6 pixels, in f32.
+    for (target, bytes) in [
+        (SampleTarget::None, 0),
+        (SampleTarget::Class(1), size_of::<usize>()),
+        (SampleTarget::Values(Cow::Owned(vec![0.5; 5])), 20),
+        (SampleTarget::Image(image), 48),
+        (SampleTarget::Labels(labels), 12),
+    ] {
+        let samples = in_memory(vec![picture(3, target)]);
+        let loader = Loader::from_samples(samples, SampleConfig::new(1)).unwrap();
+        assert_eq!(loader.collate().sample_bytes(), 72 + bytes);
+    }
 }
 
 #[test]

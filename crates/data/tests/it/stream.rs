@@ -5,7 +5,7 @@ use std::sync::Arc;
 use updraft_data::{
     Cue, DataError, FaultPolicy, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch,
     ImageSource, InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Part,
-    Relabeled, Subset, Translate, Workers,
+    Relabeled, StreamConfig, Subset, Translate, Workers,
 };
 
 const WORKERS: [usize; 4] = [0, 1, 2, 8];
@@ -128,6 +128,9 @@ fn a_part_of_an_epoch_is_its_batches_and_no_others() {
         let mut part = loader.epoch_part(5, 3..5);
         part.next().unwrap().unwrap();
         assert_eq!(batches(loader.resume(&part.state()).unwrap()), whole[4..]);
+        // So does that before its first batch.
+        let state = loader.epoch_part(5, 3..5).state();
+        assert_eq!(batches(loader.resume(&state).unwrap()), whole[3..]);
     }
 }
 
@@ -201,7 +204,15 @@ fn an_incomplete_last_batch_is_kept_or_dropped() {
     let kept = Loader::try_new(images(60), config()).unwrap();
     let dropped = Loader::try_new(images(60), config().with_last(LastBatch::Drop)).unwrap();
     assert_eq!((kept.batches(), dropped.batches()), (9, 8));
+    let state = format!("{:?}", kept.epoch(0));
+    assert!(state.contains("position: 0, skipped: 0, seed: 11, batch: 7"), "{state}");
     assert_eq!(batches(dropped.epoch(0)), batches(kept.epoch(0))[..8]);
+}
+
+#[test]
+fn settings_of_a_stream_replace_all_of_them_at_once() {
+    let stream = StreamConfig::new(3).with_seed(4).with_order(Order::Shuffled);
+    assert_eq!(LoaderConfig::new(7).with_stream(stream.clone()).stream, stream);
 }
 
 #[test]
