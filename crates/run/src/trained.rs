@@ -150,8 +150,10 @@ impl TrainedModel {
         request: &FilePrediction,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
-        let written = self.loaded.predict_file(request, &mut Alone, progress)?;
-        Ok(written.expect("rank 0 writes"))
+        match self.loaded.predict_file(request, &mut Alone, progress)? {
+            Some(written) => Ok(written),
+            None => unreachable!("a single rank writes"),
+        }
     }
 
     /// The same by several ranks, which compute a batch of windows each; rank 0 writes, and the others

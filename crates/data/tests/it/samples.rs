@@ -1,4 +1,5 @@
 //! Samples of any number of channels, in two and three dimensions: delivered, resumed, refused.
+// tidy: long because the kinds of samples and of targets share their fixtures.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -4,7 +4,6 @@
 pub(super) mod gradient;
 
 use burn::tensor::{FloatDType, Tensor, assert_shape};
-#[cfg(feature = "flex")]
 use updraft_simd::{mark_plain, time_operation};
 
 use super::path::LayerPath;

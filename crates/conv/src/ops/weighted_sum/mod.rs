@@ -4,7 +4,6 @@
 pub(super) mod gradient;
 
 use burn::tensor::{Tensor, assert_shape};
-#[cfg(feature = "flex")]
 use updraft_simd::{mark_plain, time_operation};
 
 /// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
