@@ -460,6 +460,45 @@ mod tests {
         }
     }
 
+    /// Parameters that are no statistics: one without a gradient, one that is learned and has the
+    /// name of a statistic.
+    #[derive(Module, Debug)]
+    struct WithoutStatistics {
+        table: Param<Tensor<1>>,
+        running_scale: Param<Tensor<1>>,
+        first: Dropout,
+        second: Dropout,
+    }
+
+    #[test]
+    fn statistics_are_what_is_not_learned_and_has_their_name() {
+        for device in autodiff_devices() {
+            let dropout = || DropoutConfig::new(0.5).init();
+            let table = Param::from_tensor(Tensor::ones([2], &device)).set_require_grad(false);
+            let running_scale = Param::from_tensor(Tensor::ones([2], &device));
+            let model =
+                WithoutStatistics { table, running_scale, first: dropout(), second: dropout() };
+            assert!(!keeps_statistics(&model));
+            assert_eq!(switched_off_layers(&model), 2);
+            assert!(keeps_statistics(&Noisy::new(0.1, &device)));
+            let norm: BatchNorm = BatchNormConfig::new(1).init(&device);
+            assert!(keeps_statistics(&norm));
+            assert_eq!(switched_off_layers(&norm), 0);
+        }
+    }
+
+    #[test]
+    fn a_layer_that_does_not_follow_its_batches_keeps_its_statistics() {
+        for device in autodiff_devices() {
+            let model = Noisy::new(0.0, &device);
+            let before = model.statistics();
+            let given = &mut batches(&device).into_iter();
+            let after = recompute_batch_norms(&model, &forward, given, &mut |_| Control::Continue);
+            let after = after.expect("no error").expect("not stopped");
+            assert_eq!(after.statistics(), before);
+        }
+    }
+
     #[test]
     fn no_batch_leaves_a_graph_behind() {
         for device in autodiff_devices() {
