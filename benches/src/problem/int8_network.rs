@@ -232,9 +232,14 @@ impl Task for Int8Network {
             Kernels::Ours => Isa::detect(),
             Kernels::Forced(name) => isa_named(name)?,
         };
+        let model = self.quantized(Calibration::MinMax.into())?;
         Ok(Box::new(InBytes {
             isa,
-            model: self.quantized(Calibration::MinMax.into())?,
+            // A forced set runs every layer in int8, the dispatched one the faster of both.
+            model: match site.kernels {
+                Kernels::Ours => model.for_processor(isa),
+                _ => model,
+            },
             x: self.samples("x", self.batch),
             y: vec![0.0; self.batch * ANSWERS],
             workspace: Workspace::new(),

@@ -23,6 +23,9 @@ pub use network::{
     SquaredError,
 };
 
+// The faster arithmetic of each layer.
+pub use network::{LayerTime, SpeedPlan, SpeedTable};
+
 // The bits of each layer.
 pub use network::{
     Assignment, BudgetError, ChoiceSensitivity, LayerSensitivity, Sensitivity, SensitivityError,

@@ -16,9 +16,10 @@ use crate::folder::RunFolder;
 
 /// A network in int8 that was quantized from a run's model; it computes on the CPU.
 ///
-/// Its outputs have the same bits for any number of threads and any batch size: on the processor where
-/// the run was quantized those that were scored. On others, layers that stayed in f32 may differ by
-/// the rounding of their sums.
+/// Each layer runs in the arithmetic that is faster on this processor, by
+/// [`QuantizedModel::for_processor`]. Its outputs have the same bits for any number of threads and
+/// any batch size: on the processor where the run was quantized those that were scored. On others,
+/// layers in f32 may be others, and differ by the rounding of their sums.
 pub struct Int8Network {
     model: QuantizedModel,
     isa: Isa,
@@ -60,7 +61,8 @@ impl Int8Network {
         let bytes = folder.read(Self::FILE)?;
         let path = || folder.path().join(Self::FILE);
         let model = QuantizedModel::try_from_bytes(&bytes)
-            .map_err(|cause| RunError::Int8File { path: path(), cause })?;
+            .map_err(|cause| RunError::Int8File { path: path(), cause })?
+            .for_processor(Isa::detect());
         let Report { checkpoint } = folder.read_json(Self::REPORT)?;
         let served = checkpoint_step(&folder.served_checkpoint(plan)?);
         if served != Some(checkpoint) {

@@ -28,6 +28,14 @@ pub(crate) struct QuantizeFlags {
     /// `model.onnx`, but less accurate
     #[arg(long)]
     separate_sums: bool,
+    /// Measure each layer in int8 and in f32 on this processor, run it in the faster one, and print
+    /// the times; without it, the shapes of the layers decide
+    #[arg(long)]
+    plan: bool,
+    /// Run every layer in int8 that can, also where f32 is faster: all processors then return the
+    /// same bits
+    #[arg(long, conflicts_with = "plan")]
+    only_int8: bool,
     /// First add outlier channels: scale one channel of each block by this factor; the outputs do
     /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
@@ -118,6 +126,8 @@ impl QuantizeFlags {
             },
             all_int8: set(self.all_int8, plan.all_int8),
             separate_sums: set(self.separate_sums, plan.separate_sums),
+            plan: self.plan,
+            only_int8: self.only_int8,
             outliers: self.outliers,
             bits: self
                 .bits
@@ -149,6 +159,8 @@ pub(crate) struct QuantizeSettings {
     keep: Vec<String>,
     all_int8: bool,
     separate_sums: bool,
+    pub(super) plan: bool,
+    pub(super) only_int8: bool,
     pub(super) outliers: Option<f32>,
     bits: WeightFormat,
     asymmetric: bool,

@@ -26,6 +26,9 @@ const SAME: f32 = 1e-3;
 /// two codes are rounded apart, and the layers after them see another code.
 const SAME_IN_CODES: f32 = 0.1;
 
+/// The batches that are timed.
+const BATCHES: [usize; 2] = [1, 32];
+
 /// The files that a quantization writes to the run folder.
 const FILES: [&str; 3] = [Int8Network::FILE, "model.onnx", Int8Network::REPORT];
 
@@ -48,7 +51,9 @@ pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
     steps.extend(settings.equalize.then_some("equalize"));
     steps.extend(settings.measures_layers().then_some("measure each layer"));
     steps.extend(settings.chooses_bits().then_some("choose bits"));
-    steps.extend(["calibrate", "test in f32 and int8"]);
+    steps.push("calibrate");
+    steps.extend(settings.plan.then_some("time each layer"));
+    steps.push("test in f32 and int8");
     steps.extend(settings.every_method.then_some("test the other methods"));
     steps.push("time both");
     steps
@@ -115,10 +120,12 @@ impl Quantizing<'_> {
             let mut batches = Batches::new(chosen.batches()?, each, display, label);
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref(), by);
             batches.end()?;
-            anyhow::Ok(model?)
+            let model = model?;
+            anyhow::Ok(if settings.only_int8 { model.only_int8() } else { model })
         };
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| -> Result<_> {
-            let evaluation = network.evaluate(&graph, model, isa, &mut |done, total| {
+            let served = model.for_processor(isa);
+            let evaluation = network.evaluate(&graph, &served, isa, &mut |done, total| {
                 let progress = Progress { done, total, unit: ProgressUnit::Samples };
                 display.preparing(label, progress);
                 !stop::requested()
@@ -126,7 +133,18 @@ impl Quantizing<'_> {
             display.clear();
             evaluation?.ok_or_else(|| Failed(STOPPED.to_owned()).into())
         };
-        let model = steps.take("calibrate", |label| quantized(settings.method, label, display))?;
+        let mut model =
+            steps.take("calibrate", |label| quantized(settings.method, label, display))?;
+        let mut speed = None;
+        if settings.plan {
+            speed = Some(steps.take("time each layer", |label| {
+                display.line(label);
+                anyhow::Ok(model.measure_speed(isa, &BATCHES))
+            })?);
+        }
+        if let Some(table) = &speed {
+            model = model.with_speed_plan(table.plan());
+        }
         let evaluation =
             steps.take("test in f32 and int8", |label| tested(&model, label, display))?;
         let mut methods = Vec::new();
@@ -146,8 +164,8 @@ impl Quantizing<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let latencies = steps.take("time both", |label| {
             display.line(label);
-            let quantized = (&model, isa, threads);
-            Ok([1, 32].map(|batch| latency(network, quantized, batch, &inputs)))
+            let quantized = (&model.for_processor(isa), isa, threads);
+            Ok(BATCHES.map(|batch| latency(network, quantized, batch, &inputs)))
         })?;
         let report = json!({
             "evaluation": evaluation,
@@ -157,6 +175,7 @@ impl Quantizing<'_> {
             "rounded_layers": model.rounded_layers(),
             "equalized": settings.equalize,
             "latency": latencies,
+            "speed": speed,
             "threads": threads,
             "isa": isa.to_string(),
             "device": device_name,
@@ -168,7 +187,8 @@ impl Quantizing<'_> {
             folder.write(name, &content)?;
         }
         let rounded = model.rounded_layers();
-        Ok(chosen_bits.lines() + &table(&evaluation, &latencies, &methods, rounded))
+        let times = speed.map_or(String::new(), |table| table.to_string());
+        Ok(chosen_bits.lines() + &times + &table(&evaluation, &latencies, &methods, rounded))
     }
 }
 

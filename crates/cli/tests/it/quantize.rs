@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use updraft_quant::slices::Isa;
 use updraft_quant::{Arithmetic, PlannedLayer, QuantizedModel, Reason};
 
 use crate::command::{run, succeed, tiny};
@@ -12,7 +13,7 @@ fn a_run_is_quantized_and_its_page_reports_it() {
     let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
     let folder = dir.path().join(trained.run_folder());
     let name = folder.to_str().expect("a path in UTF-8");
-    let said = succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
+    let said = succeed(dir.path(), &["quantize", name, "--calibration", "60", "--only-int8"]);
     assert!(said.stdout.contains("test accuracy"), "{}", said.stdout);
     assert!(said.stderr.contains("[3/5] calibrate"), "{}", said.stderr);
 
@@ -69,6 +70,51 @@ fn a_run_is_quantized_and_its_page_reports_it() {
     let unknown = run(dir.path(), &["quantize", name, "--keep", "nothing"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("no layer is named `nothing`"), "{}", unknown.stderr);
+}
+
+#[test]
+fn each_layer_runs_in_the_faster_arithmetic_and_the_plan_is_printed() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
+    let folder = dir.path().join(trained.run_folder());
+    let name = folder.to_str().expect("a path in UTF-8");
+    let quantize = ["quantize", name, "--calibration", "20"];
+    let said = succeed(dir.path(), &[&quantize[..], &["--plan"]].concat());
+    assert!(said.stderr.contains("[4/6] time each layer"), "{}", said.stderr);
+    for expected in ["measured, ", "runs in", "by the plan", "of the multiply-adds in int8"] {
+        assert!(said.stdout.contains(expected), "{}", said.stdout);
+    }
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
+
+    // The file has the plan, and what is served and was scored follows it.
+    let report = || -> serde_json::Value {
+        let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let model = || {
+        let bytes = fs::read(folder.join("model.int8")).expect("a model");
+        QuantizedModel::try_from_bytes(&bytes).expect("whole")
+    };
+    let (measured, isa) = (report(), Isa::detect());
+    let table = measured["speed"]["layers"].as_array().expect("layers");
+    let planned = model().for_processor(isa).plan();
+    assert_eq!(table.len(), planned.layers.len());
+    for (row, layer) in table.iter().zip(&planned.layers) {
+        let is_float = layer.arithmetic != Arithmetic::Int8;
+        assert_eq!(row["is_in_f32"], is_float, "{}", layer.name);
+    }
+    assert_eq!(measured["evaluation"]["int8_share"].as_f64(), Some(planned.int8_share()));
+    let said = succeed(dir.path(), &["eval", name, "--int8", "--json"]);
+    let score: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(measured["evaluation"]["score_int8"], score["accuracy"]);
+
+    // On request, every processor computes in int8.
+    succeed(dir.path(), &[&quantize[..], &["--only-int8"]].concat());
+    assert!(report()["speed"].is_null());
+    assert!(Isa::DOTS.iter().all(|isa| model().speed_plan(*isa).is_int8()));
+    let both = run(dir.path(), &[&quantize[..], &["--plan", "--only-int8"]].concat());
+    assert_eq!(both.code, 2);
+    assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
 }
 
 #[test]

@@ -31,5 +31,5 @@ pub(crate) use resize::QuantizedResize;
 pub use resize::Resizing;
 pub use scratch::Scratch;
 pub use transfer::quantize;
-pub(crate) use transfer::{dequantize, quantize_images};
+pub(crate) use transfer::{dequantize, dequantize_images, quantize_images};
 pub use updraft_simd::Isa;

@@ -48,22 +48,124 @@ pub(crate) fn quantize_images(
     }
     let clamp = Clamp::new(scheme.zero_point(), 0, 255);
     let vectors = isa.int8_vectors();
-    let mut line = [0; LINE];
     let images = x.chunks_exact(channels * pixels).zip(codes.chunks_exact_mut(channels * pixels));
     for (x, codes) in images {
-        for (channel, plane) in x.chunks_exact(pixels).enumerate() {
-            for (part, from) in plane.chunks(LINE).enumerate() {
-                let to = &mut line[..from.len()];
-                vectors.run(Quantize { from, scale: scheme.scale(), clamp, to });
-                let codes = codes[part * LINE * channels + channel..].iter_mut().step_by(channels);
-                codes.zip(&*to).for_each(|(code, &given)| *code = given);
+        // The pixels of a line stay in the cache for all channels.
+        for (part, codes) in codes.chunks_mut(LINE * channels).enumerate() {
+            let len = codes.len() / channels;
+            for first in (0..channels).step_by(TILE) {
+                let mut lines = [[0; LINE]; TILE];
+                for (line, channel) in lines.iter_mut().zip(first..channels) {
+                    let from = &x[channel * pixels + part * LINE..][..len];
+                    let scale = scheme.scale();
+                    vectors.run(Quantize { from, scale, clamp, to: &mut line[..len] });
+                }
+                to_pixels(&lines, codes, channels, first);
             }
         }
     }
 }
 
-/// Numbers that are converted to codes before they are distributed over their pixels.
-const LINE: usize = 256;
+/// Numbers `[batch, channels, height, width]` of codes `[batch, height, width, channels]`.
+///
+/// # Panics
+/// If a slice holds no whole number of images or the two differ in length, or the CPU
+/// does not have `isa`.
+pub(crate) fn dequantize_images(
+    isa: Isa,
+    scheme: ActivationScheme,
+    channels: usize,
+    pixels: usize,
+    codes: &[u8],
+    x: &mut [f32],
+) {
+    assert_eq!(x.len(), codes.len(), "one number for each code");
+    assert_eq!(x.len() % (channels * pixels), 0, "whole images");
+    if channels == 1 || pixels == 1 {
+        dequantize(isa, scheme, codes, x);
+        return;
+    }
+    let (scale, zero) = (scheme.scale(), scheme.zero_point());
+    let vectors = isa.int8_vectors();
+    let images = codes.chunks_exact(channels * pixels).zip(x.chunks_exact_mut(channels * pixels));
+    for (codes, x) in images {
+        for (part, codes) in codes.chunks(LINE * channels).enumerate() {
+            let len = codes.len() / channels;
+            for first in (0..channels).step_by(TILE) {
+                let mut lines = [[0; LINE]; TILE];
+                from_pixels(codes, channels, first, &mut lines);
+                for (line, channel) in lines.iter().zip(first..channels) {
+                    let to = &mut x[channel * pixels + part * LINE..][..len];
+                    vectors.run(Dequantize { from: &line[..len], scale, zero, to });
+                }
+            }
+        }
+    }
+}
+
+/// Distributes lines of channels, from `first` on, over pixels `[…][channels]`.
+fn to_pixels(lines: &[[u8; LINE]; TILE], codes: &mut [u8], channels: usize, first: usize) {
+    let pixels = codes.len() / channels;
+    let mut is_done = 0;
+    if first + TILE <= channels {
+        while is_done + TILE <= pixels {
+            let rows = lines.each_ref().map(|line| eight(&line[is_done..]));
+            for (pixel, row) in transposed(rows).into_iter().enumerate() {
+                let at = (is_done + pixel) * channels + first;
+                codes[at..at + TILE].copy_from_slice(&row.to_le_bytes());
+            }
+            is_done += TILE;
+        }
+    }
+    for (pixel, codes) in codes.chunks_exact_mut(channels).enumerate().skip(is_done) {
+        codes[first..].iter_mut().zip(lines).for_each(|(code, line)| *code = line[pixel]);
+    }
+}
+
+/// The reverse of [`to_pixels`].
+fn from_pixels(codes: &[u8], channels: usize, first: usize, lines: &mut [[u8; LINE]; TILE]) {
+    let pixels = codes.len() / channels;
+    let mut is_done = 0;
+    if first + TILE <= channels {
+        while is_done + TILE <= pixels {
+            let rows: [u64; TILE] =
+                std::array::from_fn(|pixel| eight(&codes[(is_done + pixel) * channels + first..]));
+            for (line, row) in lines.iter_mut().zip(transposed(rows)) {
+                line[is_done..is_done + TILE].copy_from_slice(&row.to_le_bytes());
+            }
+            is_done += TILE;
+        }
+    }
+    for (pixel, codes) in codes.chunks_exact(channels).enumerate().skip(is_done) {
+        lines.iter_mut().zip(&codes[first..]).for_each(|(line, code)| line[pixel] = *code);
+    }
+}
+
+/// The first eight bytes, the first of them lowest.
+fn eight(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"))
+}
+
+/// Eight rows of eight bytes, transposed: blocks of 4, 2 and 1 change places across the diagonal.
+fn transposed(mut rows: [u64; TILE]) -> [u64; TILE] {
+    let halves =
+        [(4, 0x0000_0000_FFFF_FFFF), (2, 0x0000_FFFF_0000_FFFF), (1, 0x00FF_00FF_00FF_00FF)];
+    for (distance, mask) in halves {
+        for first in (0..TILE).filter(|row| row & distance == 0) {
+            let second = first + distance;
+            let change = (rows[first] >> (8 * distance) ^ rows[second]) & mask;
+            rows[second] ^= change;
+            rows[first] ^= change << (8 * distance);
+        }
+    }
+    rows
+}
+
+/// Numbers of a channel that are converted at a time.
+const LINE: usize = 64;
+
+/// Channels and pixels that change places together.
+const TILE: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -108,25 +210,34 @@ mod tests {
         let x: Vec<f32> = (0..12).map(|value| value as f32).collect();
         let right: Vec<u8> = (0..12).collect();
         for (channels, pixels) in [(1, 6), (6, 1)] {
-            let mut codes = vec![0; 12];
+            let (mut codes, mut back) = (vec![0; 12], vec![0.0; 12]);
             quantize_images(Isa::detect(), scheme, channels, pixels, &x, &mut codes);
             assert_eq!(codes, right);
+            dequantize_images(Isa::detect(), scheme, channels, pixels, &codes, &mut back);
+            assert_eq!(back, x);
         }
     }
 
     #[test]
     fn channels_move_to_the_inside() {
         let scheme = ActivationScheme::try_new(1.0, 0).expect("valid");
-        // Two images of three channels and LINE + 2 pixels: channel c of pixel p holds p % 50 + 60·c.
-        let pixels = LINE + 2;
-        let one = (0..3 * pixels).map(|i| ((i % pixels) % 50 + 60 * (i / pixels)) as f32);
-        let x: Vec<f32> = one.clone().chain(one).collect();
-        for isa in paths() {
-            let mut codes = vec![0; x.len()];
-            quantize_images(isa, scheme, 3, pixels, &x, &mut codes);
-            for (pixel, code) in codes.chunks_exact(3).enumerate() {
-                let first = (pixel % pixels % 50) as u8;
-                assert_eq!(code, [first, first + 60, first + 120]);
+        // Two images of some channels and LINE + 9 pixels, of which no two neighbors are alike.
+        let pixels = LINE + 9;
+        for channels in [3, 8, 21] {
+            let one = (0..channels * pixels).map(|i| (i * 7 % 251) as f32);
+            let x: Vec<f32> = one.clone().chain(one).collect();
+            for isa in paths() {
+                let mut codes = vec![0; x.len()];
+                quantize_images(isa, scheme, channels, pixels, &x, &mut codes);
+                for (pixel, codes) in codes.chunks_exact(channels).enumerate() {
+                    for (channel, &code) in codes.iter().enumerate() {
+                        let right = (channel * pixels + pixel % pixels) * 7 % 251;
+                        assert_eq!(usize::from(code), right, "channel {channel} of {channels}");
+                    }
+                }
+                let mut back = vec![0.0; x.len()];
+                dequantize_images(isa, scheme, channels, pixels, &codes, &mut back);
+                assert_eq!(back, x);
             }
         }
     }

@@ -95,6 +95,11 @@ impl Steps {
         steps
     }
 
+    /// Whether the graph rounds the output of some step itself.
+    pub(super) fn have_schemes(&self) -> bool {
+        self.list.iter().any(|step| step.scheme.is_some())
+    }
+
     /// The shape of every tensor.
     pub(super) fn shapes(&self) -> impl Iterator<Item = &Vec<usize>> {
         let inputs = self.inputs.iter().map(|port| &port.shape);

@@ -24,6 +24,7 @@ mod rounding;
 mod samples;
 mod score;
 mod sensitivity;
+mod speed;
 mod workspace;
 
 pub use assignment::{Assignment, BudgetError};
@@ -44,4 +45,5 @@ pub use rounding::{RoundedLayer, Rounding};
 pub use samples::Samples;
 pub use score::{Accuracy, Score, SquaredError};
 pub use sensitivity::{ChoiceSensitivity, LayerSensitivity, Sensitivity, SensitivityError};
+pub use speed::{LayerTime, SpeedPlan, SpeedTable};
 pub use workspace::Workspace;

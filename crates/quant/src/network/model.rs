@@ -6,13 +6,14 @@ use super::buffers::assign_buffers;
 use super::error::QuantizeError;
 use super::fuse::Output;
 use super::graph::{Graph, Port};
-use super::layer::{Form, QuantizedLayer};
+use super::layer::{Form, Int8Form, QuantizedLayer};
 use super::observation::Observation;
 use super::quantization::{Calibrated, Quantization};
 use super::rounding::RoundedLayer;
 use super::samples::Samples;
+use super::speed::SpeedPlan;
 use super::workspace::Workspace;
-use crate::kernels::{dequantize, quantize_images};
+use crate::kernels::{dequantize_images, quantize_images};
 use crate::operation::Job;
 use crate::scheme::ActivationScheme;
 
@@ -45,6 +46,8 @@ pub struct QuantizedModel {
     pub(super) calibrated: Calibrated,
     /// Layers whose weights were rounded by their results.
     pub(super) rounded: Vec<RoundedLayer>,
+    /// Which layers are faster in f32, by class of processors.
+    pub(super) speed_plans: Vec<SpeedPlan>,
 }
 
 impl QuantizedModel {
@@ -91,6 +94,7 @@ impl QuantizedModel {
             joins_sums,
             calibrated,
             rounded: Vec::new(),
+            speed_plans: Vec::new(),
         }
     }
 
@@ -163,7 +167,7 @@ impl QuantizedModel {
         }
         let threads = updraft_simd::threads(threads);
         if threads == 1 || samples < threads {
-            self.run_in_parts(isa, x, y, samples, workspace, threads);
+            self.run_in_parts(isa, x, y, samples, workspace, threads, |_, _| {});
             return;
         }
         // Samples are independent: each thread computes all layers of some, also those whose
@@ -194,14 +198,15 @@ impl QuantizedModel {
                 .zip(&self.inputs)
                 .map(|(x, port)| &x[first * port.numbers()..][..count * port.numbers()])
                 .collect();
-            self.run_in_parts(isa, &x, &mut y, count, workspace, 1);
+            self.run_in_parts(isa, &x, &mut y, count, workspace, 1, |_, _| {});
         });
         drop(workspaces);
         workspace.others = others;
     }
 
     /// Runs as many samples at a time as fit into the cache.
-    fn run_in_parts(
+    #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
+    pub(super) fn run_in_parts(
         &self,
         isa: Isa,
         x: &[&[f32]],
@@ -209,12 +214,13 @@ impl QuantizedModel {
         samples: usize,
         workspace: &mut Workspace,
         threads: usize,
+        mut visit: impl FnMut(usize, Moment<'_>),
     ) {
         let each: usize = self.buffer_lens.iter().sum();
         let together = (TOGETHER / each.max(1)).max(1);
         for first in (0..samples).step_by(together) {
             let part = first..samples.min(first + together);
-            self.run_visited(isa, x, y, part, workspace, threads, |_, _| {});
+            self.run_visited(isa, x, y, part, workspace, threads, &mut visit);
         }
     }
 
@@ -228,7 +234,7 @@ impl QuantizedModel {
         part: std::ops::Range<usize>,
         workspace: &mut Workspace,
         threads: usize,
-        mut visit: impl FnMut(usize, Numbers<'_>),
+        mut visit: impl FnMut(usize, Moment<'_>),
     ) {
         let samples = part.len();
         workspace
@@ -252,23 +258,24 @@ impl QuantizedModel {
             let is_output = outputs.clone().next().is_some();
             let Some(layer) = self.layer_of(tensor) else {
                 self.quantize(isa, tensor, &x[tensor][places.clone()], codes);
-                visit(tensor, Numbers::Codes(codes));
+                visit(tensor, Moment::Computed(Numbers::Codes(codes)));
                 outputs.for_each(|output| {
                     self.real(isa, tensor, codes, &mut y[output][places.clone()])
                 });
+                visit(tensor, Moment::Converted);
                 buffers[buffer] = to;
                 continue;
             };
             let threads = threads.min(1 + samples * layer.multiply_adds / WORTH_A_THREAD);
             match &layer.form {
-                Form::Int8 { kernel, .. } => {
+                Form::Int8(Int8Form { kernel, .. }) => {
                     let direct = kernel.product().filter(|_| is_output && !self.is_coded(tensor));
                     if let Some(product) = direct {
                         let codes = codes_of(layer.inputs[0]);
                         let first = outputs.next().expect("an output is there");
                         let given = &mut y[first][places.clone()];
                         product.run_f32(isa, codes, given, scratch, threads);
-                        visit(tensor, Numbers::Real(given));
+                        visit(tensor, Moment::Computed(Numbers::Real(given)));
                         for output in outputs {
                             let (before, after) = y.split_at_mut(output);
                             after[0][places.clone()]
@@ -277,7 +284,7 @@ impl QuantizedModel {
                     } else {
                         let x = |position: usize| codes_of(layer.inputs[position]);
                         kernel.run(&x, codes, &mut Job { isa, samples, scratch, threads });
-                        visit(tensor, Numbers::Codes(codes));
+                        visit(tensor, Moment::Computed(Numbers::Codes(codes)));
                         outputs.for_each(|output| {
                             self.real(isa, tensor, codes, &mut y[output][places.clone()]);
                         });
@@ -285,14 +292,15 @@ impl QuantizedModel {
                 }
                 Form::F32 { .. } => {
                     float.run(isa, self, tensor, samples, codes_of, threads);
-                    let given = float.tensor(tensor);
-                    visit(tensor, Numbers::Real(given));
+                    let given = float.buffer(buffer, len);
+                    visit(tensor, Moment::Computed(Numbers::Real(given)));
                     outputs.for_each(|output| y[output][places.clone()].copy_from_slice(given));
                     if self.is_coded(tensor) {
                         self.quantize(isa, tensor, given, codes);
                     }
                 }
             }
+            visit(tensor, Moment::Converted);
             buffers[buffer] = to;
         }
     }
@@ -300,6 +308,11 @@ impl QuantizedModel {
     /// The layer that computes a tensor; `None` for an input.
     pub(super) fn layer_of(&self, tensor: usize) -> Option<&QuantizedLayer> {
         self.layers.get(tensor.checked_sub(self.inputs.len())?)
+    }
+
+    /// The buffer of a tensor, of codes and of numbers.
+    pub(super) fn buffer(&self, tensor: usize) -> usize {
+        self.buffers[tensor]
     }
 
     /// Numbers of one sample of a tensor.
@@ -317,7 +330,7 @@ impl QuantizedModel {
     }
 
     /// Numbers `[n, channels, …]` as codes `[n, …, channels]`.
-    fn quantize(&self, isa: Isa, tensor: usize, x: &[f32], codes: &mut [u8]) {
+    pub(super) fn quantize(&self, isa: Isa, tensor: usize, x: &[f32], codes: &mut [u8]) {
         let channels = self.shapes[tensor][0];
         let pixels = self.len(tensor) / channels;
         quantize_images(isa, self.schemes[tensor], channels, pixels, x, codes);
@@ -327,20 +340,17 @@ impl QuantizedModel {
     pub(super) fn real(&self, isa: Isa, tensor: usize, codes: &[u8], y: &mut [f32]) {
         let channels = self.shapes[tensor][0];
         let pixels = self.len(tensor) / channels;
-        if pixels == 1 || channels == 1 {
-            dequantize(isa, self.schemes[tensor], codes, y);
-            return;
-        }
-        let samples =
-            codes.chunks_exact(channels * pixels).zip(y.chunks_exact_mut(channels * pixels));
-        for (codes, y) in samples {
-            for (channel, y) in y.chunks_exact_mut(pixels).enumerate() {
-                for (y, codes) in y.iter_mut().zip(codes.chunks_exact(channels)) {
-                    *y = self.schemes[tensor].real(codes[channel]);
-                }
-            }
-        }
+        dequantize_images(isa, self.schemes[tensor], channels, pixels, codes, y);
     }
+}
+
+/// A moment of a run, for one tensor.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Moment<'a> {
+    /// It was computed.
+    Computed(Numbers<'a>),
+    /// It was converted for its readers and for the caller.
+    Converted,
 }
 
 /// The contents of a tensor.

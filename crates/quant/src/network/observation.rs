@@ -69,6 +69,9 @@ impl Observation {
     /// # Errors
     /// [`QuantizeError`] for a layer that does not exist or has no weights, data that was only zeros,
     /// and settings that need samples if those of the observation did not.
+    ///
+    /// A graph that rounds its own tensors, as one that was trained so, gets the plan
+    /// [`only_int8`](QuantizedModel::only_int8).
     pub fn try_quantize(&self, by: &Quantization) -> Result<QuantizedModel, QuantizeError> {
         let Self { steps, observers, .. } = self;
         let kept = by.kept(steps)?;
@@ -119,7 +122,8 @@ impl Observation {
         let mut model =
             QuantizedModel::new(inputs, outputs, layers, schemes, joins_sums, calibrated);
         model.rounded = rounded;
-        Ok(model)
+        // A network that was trained on codes is to return what its codes are.
+        Ok(if steps.have_schemes() { model.only_int8() } else { model })
     }
 
     /// The names of the layers with weights, each with the number of its weights.

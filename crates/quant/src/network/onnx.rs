@@ -18,8 +18,13 @@ impl QuantizedModel {
     /// unless its optimizations are switched off. A convolution that adds the other summand of a
     /// residual sum has no codes after it, so that other runtimes compute it in f32;
     /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two separate.
+    /// Layers that run in f32 because they are faster on this processor are written in int8.
     #[must_use]
     pub fn to_onnx(&self) -> Vec<u8> {
+        self.in_int8().export()
+    }
+
+    fn export(&self) -> Vec<u8> {
         let mut graph = protobuf::Graph::default();
         let mut values = Vec::new();
         for (tensor, port) in self.inputs.iter().enumerate() {
@@ -34,9 +39,7 @@ impl QuantizedModel {
                 value = node.add("Relu", &[&value], format!("{value}.cut"), vec![]);
             }
             // Unread codes signal to other runtimes that the values may be rounded.
-            let is_product =
-                matches!(&layer.form, Form::Int8 { kernel, .. } if kernel.product().is_some());
-            let may_be_real = layer.is_float() || is_product && self.is_output(tensor);
+            let may_be_real = layer.is_float() || layer.is_product() && self.is_output(tensor);
             if may_be_real && !self.is_coded(tensor) {
                 values.push(Values::of(value));
                 continue;
@@ -137,8 +140,8 @@ impl<'a> Node<'a> {
     pub(crate) fn parameters(&mut self, each: &[usize]) -> [String; 2] {
         let model = self.layer;
         match &model.form {
-            Form::Int8 { kernel, .. } => {
-                let weights = kernel.weights().expect("an operation with parameters");
+            Form::Int8(form) => {
+                let weights = form.kernel.weights().expect("an operation with parameters");
                 self.codes(&weights, each)
             }
             Form::F32 { parameters, .. } => {

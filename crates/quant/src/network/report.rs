@@ -5,7 +5,7 @@ use updraft_simd::Isa;
 use super::float::FloatRun;
 use super::fuse::{Output, Steps};
 use super::graph::Graph;
-use super::model::{Numbers, QuantizedModel};
+use super::model::{Moment, Numbers, QuantizedModel};
 use super::plan::Arithmetic;
 use super::samples::{Samples, SamplesExt};
 use super::workspace::Workspace;
@@ -79,7 +79,8 @@ impl Comparison {
                 float.run(&steps, x);
                 let x: Vec<&[f32]> = (0..steps.inputs.len()).map(x).collect();
                 let mut y: Vec<&mut [f32]> = int8.iter_mut().map(Vec::as_mut_slice).collect();
-                model.run_visited(isa, &x, &mut y, 0..1, &mut workspace, 1, |tensor, numbers| {
+                model.run_visited(isa, &x, &mut y, 0..1, &mut workspace, 1, |tensor, moment| {
+                    let Moment::Computed(numbers) = moment else { return };
                     let given = match numbers {
                         Numbers::Real(given) => given,
                         Numbers::Codes(codes) => {

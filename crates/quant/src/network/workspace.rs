@@ -40,28 +40,29 @@ impl Workspace {
     }
 }
 
-/// The work space of layers in f32: tensors `[n, channels, …]`.
+/// The work space of layers in f32: tensors `[n, channels, …]` in buffers with the numbers of those
+/// of the codes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FloatTensors {
-    tensors: Vec<Vec<f32>>,
+    buffers: Vec<Vec<f32>>,
     sums: Vec<i32>,
     space: FloatSpace,
 }
 
 impl FloatTensors {
     const fn new() -> Self {
-        Self { tensors: Vec::new(), sums: Vec::new(), space: FloatSpace::new() }
+        Self { buffers: Vec::new(), sums: Vec::new(), space: FloatSpace::new() }
     }
 
     fn bytes(&self) -> usize {
-        let tensors: usize =
-            self.tensors.iter().map(|tensor| size_of::<f32>() * tensor.capacity()).sum();
-        tensors + size_of::<i32>() * self.sums.capacity() + self.space.bytes()
+        let buffers: usize =
+            self.buffers.iter().map(|buffer| size_of::<f32>() * buffer.capacity()).sum();
+        buffers + size_of::<i32>() * self.sums.capacity() + self.space.bytes()
     }
 
-    /// The last result of the layer that computes a tensor.
-    pub(super) fn tensor(&self, tensor: usize) -> &[f32] {
-        &self.tensors[tensor]
+    /// The first numbers of a buffer.
+    pub(super) fn buffer(&self, buffer: usize, len: usize) -> &[f32] {
+        &self.buffers[buffer][..len]
     }
 
     /// Computes a tensor in f32 from f32 tensors, or from codes that `codes_of` returns.
@@ -75,45 +76,40 @@ impl FloatTensors {
         threads: usize,
     ) {
         let layer = model.layer_of(tensor).expect("a layer gives it");
-        self.tensors.resize_with(model.shapes.len().max(self.tensors.len()), Vec::new);
+        self.buffers.resize_with(model.shapes.len().max(self.buffers.len()), Vec::new);
         let is_here = |tensor: usize| model.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
-        let mut y = std::mem::take(&mut self.tensors[tensor]);
-        y.resize(samples * model.len(tensor), 0.0);
+        let len = |tensor: usize| samples * model.len(tensor);
+        let mut of_y = grown(std::mem::take(&mut self.buffers[model.buffer(tensor)]), len(tensor));
+        let y = &mut of_y[..len(tensor)];
         let first = layer.inputs[0];
         if !is_here(first) && layer.operation.is_mean_of_image(&layer.shapes) {
-            self.mean(isa, model, tensor, codes_of(first), &mut y);
-            self.tensors[tensor] = y;
+            self.mean(isa, model, tensor, codes_of(first), y);
+            self.buffers[model.buffer(tensor)] = of_y;
             return;
         }
         for &input in layer.inputs.iter().filter(|&&input| !is_here(input)) {
-            self.tensors[input].resize(samples * model.len(input), 0.0);
-            model.real(isa, input, codes_of(input), &mut self.tensors[input]);
+            let buffer = &mut self.buffers[model.buffer(input)];
+            *buffer = grown(std::mem::take(buffer), len(input));
+            model.real(isa, input, codes_of(input), &mut buffer[..len(input)]);
         }
         let Form::F32 { parameters, packed, .. } = &layer.form else {
             unreachable!("it is in f32")
         };
+        let x = layer.inputs.iter().map(|&input| &self.buffers[model.buffer(input)][..len(input)]);
+        let x: Vec<&[f32]> = x.collect();
         let pack = || layer.operation.pack_f32(Isa::detect(), parameters, &layer.shapes);
         if let Some(kernel) = packed.get_or_init(pack) {
-            let x: Vec<&[f32]> = layer
-                .inputs
-                .iter()
-                .map(|&input| &self.tensors[input][..samples * model.len(input)])
-                .collect();
-            kernel.run(&x, layer.is_rectified, &mut y, &mut self.space.scratch, threads);
-            self.tensors[tensor] = y;
-            return;
+            kernel.run(&x, layer.is_rectified, y, &mut self.space.scratch, threads);
+        } else {
+            for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
+                let x = x.iter().map(|&x| &x[sample * (x.len() / samples)..][..x.len() / samples]);
+                let x: Vec<&[f32]> = x.collect();
+                let (shapes, space) = (&layer.shapes, &mut self.space);
+                let job = FloatJob { parameters, shapes, x: &x, y, space };
+                compute(layer.operation.as_ref(), layer.is_rectified, job);
+            }
         }
-        for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
-            let of_sample = |&input: &usize| {
-                let len = model.len(input);
-                &self.tensors[input][sample * len..][..len]
-            };
-            let x: Vec<&[f32]> = layer.inputs.iter().map(of_sample).collect();
-            let (shapes, space) = (&layer.shapes, &mut self.space);
-            let job = FloatJob { parameters, shapes, x: &x, y, space };
-            compute(layer.operation.as_ref(), layer.is_rectified, job);
-        }
-        self.tensors[tensor] = y;
+        self.buffers[model.buffer(tensor)] = of_y;
     }
 
     /// The mean of images from their codes, with exact sums.
@@ -135,4 +131,12 @@ impl FloatTensors {
             y.iter_mut().for_each(|y| *y = y.max(0.0));
         }
     }
+}
+
+/// A buffer with space for some numbers.
+fn grown(mut buffer: Vec<f32>, len: usize) -> Vec<f32> {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+    buffer
 }

@@ -46,7 +46,9 @@ fn model() -> Result<QuantizedModel, Box<dyn Error>> {
     let set: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect();
     let by =
         Quantization::new(Calibration::Percentile(0.999)).keep(["kept", "real"]).set_hash("c0ffee");
-    Ok(QuantizedModel::try_quantize(&graph, [set], by)?)
+    let model = QuantizedModel::try_quantize(&graph, [set], by)?;
+    let plan = model.estimate_speed(Isa::Avx2).plan().clone();
+    Ok(model.with_speed_plan(&plan))
 }
 
 fn answers(model: &QuantizedModel) -> Vec<f32> {
@@ -127,8 +129,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert!(matches!(error(b"ONNX or so, but not ours"), FileError::Container { .. }));
     let (mut tensors, header) = opened(&bytes)?;
-    let newer = header.replacen("\"version\":7", "\"version\":8", 1);
-    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 8 });
+    let newer = header.replacen("\"version\":8", "\"version\":9", 1);
+    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 9 });
     let foreign = safetensors::serialize(tensors.clone(), None)?;
     assert_eq!(error(&foreign), FileError::Foreign);
     let mut damaged = bytes.clone();
@@ -138,6 +140,14 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn Error>> {
     tensors.insert("more".to_owned(), more);
     let message = error(&sealed(&tensors, &header)).to_string();
     assert!(message.contains("a tensor that no layer has"), "{message}");
+    tensors.remove("more");
+    for wrong in ["\"in_f32\":[99]", "\"in_f32\":[1,0]", "\"in_f32\":[0,0]"] {
+        let start = header.find("\"in_f32\":[").ok_or("a plan")?;
+        let end = start + header[start..].find(']').ok_or("its end")? + 1;
+        let forged = [&header[..start], wrong, &header[end..]].concat();
+        let message = error(&sealed(&tensors, &forged)).to_string();
+        assert!(message.contains("a plan of the faster arithmetic"), "{wrong}: {message}");
+    }
     Ok(())
 }
 
@@ -192,6 +202,7 @@ fn forged_files_never_panic_and_take_no_more_memory_than_a_few_times_their_bytes
             // Other weights and scales make another model, not a broken one.
             if read.inputs() == model.inputs() && read.outputs().eq(model.outputs()) {
                 assert_eq!(answers(&read).len(), 9);
+                assert_eq!(answers(&read.for_processor(Isa::Avx2)).len(), 9);
             }
         }
     }

@@ -16,4 +16,5 @@ mod onnx;
 mod ports;
 mod resize;
 mod round_trip;
+mod speed;
 mod zeros;

@@ -6,6 +6,7 @@ use crate::network::exact::Exact;
 use crate::network::graph::Port;
 use crate::network::plan::Reason;
 use crate::network::quantization::Calibrated;
+use crate::network::speed::SpeedPlan;
 use crate::scheme::{ActivationScheme, SchemeError};
 use crate::weights::WeightFormat;
 
@@ -15,6 +16,8 @@ pub(super) struct Header {
     pub(super) version: u32,
     pub(super) calibrated: Calibrated,
     pub(super) joins_sums: bool,
+    /// The layers that are faster in f32, by class of processors.
+    pub(super) speed_plans: Vec<SpeedPlan>,
     pub(super) inputs: Vec<Input>,
     pub(super) layers: Vec<Layer>,
     pub(super) outputs: Vec<Output>,

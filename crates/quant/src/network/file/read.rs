@@ -9,7 +9,7 @@ use super::header::{self, Header, LowBits, Version};
 use super::write::hashed;
 use super::{FileError, HASH, KEY, VERSION};
 use crate::network::fuse::Output;
-use crate::network::layer::{Form, QuantizedLayer, bounded};
+use crate::network::layer::{Form, Int8Form, QuantizedLayer, bounded};
 use crate::network::model::QuantizedModel;
 use crate::network::plan::Reason;
 use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Shapes};
@@ -78,7 +78,7 @@ struct ModelReader<'a> {
 
 impl ModelReader<'_> {
     fn model(&mut self, header: Header) -> Result<QuantizedModel, FileError> {
-        let Header { calibrated, joins_sums, inputs, layers, outputs, .. } = header;
+        let Header { calibrated, joins_sums, speed_plans, inputs, layers, outputs, .. } = header;
         if inputs.is_empty() || layers.is_empty() || outputs.is_empty() {
             let cause = "a model has an input, a layer and an output at least".to_owned();
             return Err(FileError::Header { cause });
@@ -102,7 +102,12 @@ impl ModelReader<'_> {
         let outputs = outputs.into_iter().map(output).collect::<Result<_, _>>()?;
         let inputs = inputs.into_iter().map(|input| input.port).collect();
         let schemes = std::mem::take(&mut self.schemes);
-        Ok(QuantizedModel::new(inputs, outputs, read, schemes, joins_sums, calibrated))
+        if !speed_plans.iter().all(|plan| plan.fits(read.len())) {
+            return Err(invalid(last, "a plan of the faster arithmetic"));
+        }
+        let mut model = QuantizedModel::new(inputs, outputs, read, schemes, joins_sums, calibrated);
+        model.speed_plans = speed_plans;
+        Ok(model)
     }
 
     /// Adds a tensor that layers read or write.
@@ -275,7 +280,7 @@ fn form(
         PackError::Factor(cause) => FileError::Scheme { tensor: layer, cause },
     })?;
     let kernel = packed.ok_or(invalid(layer, "its int8 form"))?;
-    Ok(Form::Int8 { kernel, coding })
+    Ok(Form::Int8(Int8Form { kernel, coding }))
 }
 
 fn numbers(shape: &[usize]) -> Option<usize> {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::header::{Header, Input, Layer, LowBits, Output};
 use super::{HASH, KEY, VERSION};
-use crate::network::layer::Form;
+use crate::network::layer::{Form, Int8Form};
 use crate::network::model::QuantizedModel;
 use crate::operation::Parameters;
 
@@ -27,8 +27,8 @@ impl QuantizedModel {
         for (index, layer) in self.layers.iter().enumerate() {
             let name = |part: &str| format!("layer{index}.{part}");
             let (mut in_f32, mut low_bits) = (None, None);
-            match &layer.form {
-                Form::Int8 { kernel, coding } => {
+            match (layer.form.int8(), &layer.form) {
+                (Some(Int8Form { kernel, coding }), _) => {
                     if let Some(weights) = kernel.weights() {
                         let (channels, each) = (weights.channels(), weights.each());
                         let tensor = match coding {
@@ -64,7 +64,8 @@ impl QuantizedModel {
                         tensors.insert(name("bias"), Tensor::new(Dtype::I32, &[channels], bias));
                     }
                 }
-                Form::F32 { parameters, reason, .. } => {
+                (None, Form::Int8(_)) => {}
+                (None, Form::F32 { parameters, reason, .. }) => {
                     in_f32 = Some(*reason);
                     let Parameters { weights, bias } = parameters.as_ref();
                     if !bias.is_empty() {
@@ -94,6 +95,7 @@ impl QuantizedModel {
             version: VERSION,
             calibrated: self.calibrated.clone(),
             joins_sums: self.joins_sums,
+            speed_plans: self.speed_plans.clone(),
             inputs: inputs
                 .map(|(port, &scheme)| Input { port: port.clone(), scheme: scheme.into() })
                 .collect(),
