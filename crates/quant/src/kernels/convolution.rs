@@ -1,21 +1,25 @@
 //! Convolutions over images in channels-last order.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use updraft_simd::{INT8_LANES as LANES, Isa, Uneven, over, threads};
 
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
 use super::channels::{Addend, Channels};
-use super::cpu::{ChannelJob, Codes, DotJob};
+use super::cpu::{ChannelJob, Codes, DotJob, MOST_INPUTS, Pairs, WinogradJob, transformed_weights};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Run};
-use super::scratch::Scratch;
+use super::scratch::{Own, Scratch};
 use crate::scheme::OutputScheme;
 use crate::weights::{QuantizedWeights, WeightError};
 
 /// Bytes of a padded part of an image, so that it stays in the second cache.
 const BLOCK: usize = 256 << 10;
+
+/// The channels from which Winograd's algorithm is faster than every product.
+const WIDE: usize = 16;
 
 /// Bytes that vectors may read beyond a padded image.
 const SLACK: usize = 64;
@@ -38,9 +42,52 @@ enum Layout {
     /// Windows of one pixel at stride 1.
     Product(QuantizedLinear),
     /// Every output channel reads all input channels of its group.
-    Dense { runs: Vec<Run>, groups: Vec<Packed>, channels: Channels },
+    Dense {
+        runs: Vec<Run>,
+        groups: Vec<Packed>,
+        channels: Channels,
+        /// The weights for [`Algorithm::Winograd`], made at its first run.
+        transformed: OnceLock<Vec<Pairs>>,
+    },
     /// Every output channel reads one input channel.
     Depthwise { taps: Vec<u32>, weights: Vec<i8>, channels: Channels },
+}
+
+/// How a dense convolution is computed; all give the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    /// Every product of the definition.
+    Direct,
+    /// 16 products in place of 36.
+    Winograd,
+}
+
+impl Algorithm {
+    /// The faster one: without instructions for products of bytes, pairs of 16 bits are multiplied in
+    /// either, and fewer of them by Winograd's.
+    fn faster(isa: Isa, geometry: &ConvGeometry) -> Self {
+        let is_wide = geometry.shape().channels.iter().all(|&channels| channels >= WIDE);
+        match isa.dot() {
+            Isa::Avx2 if is_wide && has_winograd(geometry) => Self::Winograd,
+            _ => Self::Direct,
+        }
+    }
+}
+
+/// Whether a convolution is computed by Winograd's algorithm on an instruction set.
+pub(crate) fn is_by_winograd(isa: Isa, geometry: &ConvGeometry) -> bool {
+    Algorithm::faster(isa, geometry) == Algorithm::Winograd
+}
+
+/// Whether Winograd's algorithm can compute it.
+fn has_winograd(geometry: &ConvGeometry) -> bool {
+    let shape = geometry.shape();
+    shape.groups == 1
+        && shape.kernel == [3, 3]
+        && shape.stride == [1, 1]
+        && shape.dilation == [1, 1]
+        && shape.channels[0] <= MOST_INPUTS
+        && geometry.output().iter().all(|&side| side > 1)
 }
 
 impl QuantizedConvolution {
@@ -75,7 +122,7 @@ impl QuantizedConvolution {
             } else {
                 let channels = Channels::new(weights, shape.groups, output);
                 let (runs, groups) = pack_dense(shape, weights);
-                Layout::Dense { runs, groups, channels }
+                Layout::Dense { runs, groups, channels, transformed: OnceLock::new() }
             }
         };
         Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
@@ -91,7 +138,10 @@ impl QuantizedConvolution {
     pub(crate) fn bytes(&self) -> usize {
         match &self.layout {
             Layout::Product(linear) => linear.bytes(),
-            Layout::Dense { groups, .. } => groups.iter().map(Packed::bytes).sum(),
+            Layout::Dense { groups, transformed, .. } => {
+                let transformed = transformed.get().map_or(0, |all| size_of_val(&all[..]));
+                groups.iter().map(Packed::bytes).sum::<usize>() + transformed
+            }
             Layout::Depthwise { weights, .. } => weights.len(),
         }
     }
@@ -129,7 +179,14 @@ impl QuantizedConvolution {
             return;
         }
         let sink = |group, _: Range<usize>| self.channels().requantized(group);
-        self.convolve(isa, sink, x, y, scratch, asked_threads);
+        self.convolve(
+            (isa, Algorithm::faster(isa, &self.geometry)),
+            sink,
+            x,
+            y,
+            scratch,
+            asked_threads,
+        );
     }
 
     /// Convolves all images of `x`, and adds a tensor of the output's shape before the
@@ -153,7 +210,14 @@ impl QuantizedConvolution {
             return;
         }
         let sink = |group, places| self.channels().summed(group, addend.part(places));
-        self.convolve(isa, sink, x, y, scratch, asked_threads);
+        self.convolve(
+            (isa, Algorithm::faster(isa, &self.geometry)),
+            sink,
+            x,
+            y,
+            scratch,
+            asked_threads,
+        );
     }
 
     /// The number of images.
@@ -175,7 +239,7 @@ impl QuantizedConvolution {
     /// Writes each group's part of the output through a sink.
     fn convolve<K: Codes>(
         &self,
-        isa: Isa,
+        (isa, algorithm): (Isa, Algorithm),
         sink: impl Fn(usize, Range<usize>) -> K + Sync,
         x: &[u8],
         y: &mut [u8],
@@ -186,6 +250,14 @@ impl QuantizedConvolution {
         let batch = self.batch(x, y);
         if batch == 0 {
             return;
+        }
+        if let (Layout::Dense { groups, transformed, .. }, Algorithm::Winograd) =
+            (&self.layout, algorithm)
+        {
+            let shape = self.geometry.shape();
+            let [inputs, outputs] = shape.channels;
+            let transform = || transformed_weights(&unpack_dense(shape, groups), outputs, inputs);
+            transformed.get_or_init(transform);
         }
         let threads = threads(asked_threads);
         let parts = self.parts(threads.div_ceil(batch));
@@ -201,7 +273,7 @@ impl QuantizedConvolution {
             let x = &x[image * input_len..][..input_len];
             let places = starts(item)..starts(item) + y.len();
             let sink = |group, first| sink(group, places.start + first..places.end);
-            self.rows(isa, sink, rows, x, y, &mut own.bytes);
+            self.rows((isa, algorithm), sink, rows, x, y, own);
         });
     }
 
@@ -220,17 +292,17 @@ impl QuantizedConvolution {
     /// position of these rows on.
     fn rows<K: Codes>(
         &self,
-        isa: Isa,
+        (isa, algorithm): (Isa, Algorithm),
         sink: impl Fn(usize, usize) -> K,
         [first, last]: [usize; 2],
         x: &[u8],
         y: &mut [u8],
-        own: &mut [u8],
+        own: &mut Own,
     ) {
         let shape = self.geometry.shape();
         let pitch = padded_pitch(shape);
         let padded_rows = (last - first - 1) * shape.stride[0] + span(shape);
-        let image = &mut own[..padded_rows * pitch + SLACK];
+        let image = &mut own.bytes[..padded_rows * pitch + SLACK];
         let padded = &mut image[..padded_rows * pitch];
         pad(shape, self.zero_point, first * shape.stride[0], x, padded);
         let image = &*image;
@@ -255,8 +327,26 @@ impl QuantizedConvolution {
                 };
                 job.run(isa, sink(0, 0), y);
             }
-            Layout::Dense { runs, groups, channels } => {
+            Layout::Dense { runs, groups, channels, transformed } => {
                 let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+                let weights = transformed.get().filter(|_| algorithm == Algorithm::Winograd);
+                // A single row has no tile.
+                if let Some(weights) = weights.filter(|_| rows > 1) {
+                    let start = channels.start(0);
+                    let row_step = pitch;
+                    let job = WinogradJob {
+                        image,
+                        weights,
+                        start,
+                        inputs,
+                        outputs,
+                        rows,
+                        columns,
+                        row_step,
+                    };
+                    job.run(isa, sink(0, 0), &mut own.winograd, y);
+                    return;
+                }
                 for (group, packed) in groups.iter().enumerate() {
                     let job = DotJob {
                         image,
@@ -455,6 +545,19 @@ mod tests {
             let addend = Addend { scheme: other, codes: &codes };
             layer.run_plus(isa, &x, addend, &mut y, &mut scratch, threads);
             assert_eq!(y, with_codes, "{isa} {shape:?} plus a tensor, with {threads} threads");
+            if !matches!(layer.layout, Layout::Dense { .. }) || !has_winograd(&geometry) {
+                continue;
+            }
+            for algorithm in [Algorithm::Direct, Algorithm::Winograd] {
+                y.fill(0xAA);
+                let sink = |group, _: Range<usize>| layer.channels().requantized(group);
+                layer.convolve((isa, algorithm), sink, &x, &mut y, &mut scratch, threads);
+                assert_eq!(y, right, "{isa} {algorithm:?} {shape:?} with {threads} threads");
+                y.fill(0xAA);
+                let sink = |group, places| layer.channels().summed(group, addend.part(places));
+                layer.convolve((isa, algorithm), sink, &x, &mut y, &mut scratch, threads);
+                assert_eq!(y, with_codes, "{isa} {algorithm:?} {shape:?} plus a tensor");
+            }
         }
         Some(())
     }
@@ -468,6 +571,8 @@ mod tests {
             ConvShape { padding: [1, 1], ..square(2, [3, 16], 32, 3) },
             ConvShape { padding: [1, 1], stride: [2, 2], ..square(3, [16, 32], 16, 3) },
             ConvShape { padding: [1, 1], ..square(1, [64, 64], 8, 3) },
+            ConvShape { padding: [1, 0], ..square(2, [35, 19], 11, 3) },
+            ConvShape { padding: [2, 2], ..square(1, [1, 33], 7, 3) },
             ConvShape { stride: [2, 2], ..square(2, [16, 32], 16, 1) },
             square(2, [32, 16], 16, 1),
             square(2, [5, 7], 9, 1),
@@ -519,6 +624,48 @@ mod tests {
             let shape =
                 ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
             check(shape, zero, threads);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+        #[test]
+        fn tiles_of_any_grid_are_exact(
+            batch in 1_usize..3,
+            channels in [1_usize..40, 1_usize..40],
+            input in [1_usize..14, 1_usize..14],
+            padding in [0_usize..3, 0_usize..3],
+            zero in any::<u8>(),
+            threads in 1_usize..4,
+        ) {
+            let shape = ConvShape { padding, ..ConvShape::new(batch, channels, input, [3, 3]) };
+            check(shape, zero, threads);
+        }
+    }
+
+    #[test]
+    fn sums_of_the_greatest_codes_and_weights_are_exact() {
+        let shape = ConvShape::new(1, [MOST_INPUTS, 16], [4, 4], [3, 3]);
+        let geometry = ConvGeometry::try_new(shape).expect("valid");
+        let input = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let output = OutputScheme::new(ActivationScheme::try_new(1e7, 128).expect("valid"));
+        let x = vec![255; geometry.input_len()];
+        for weight in [127, -128] {
+            let values = vec![weight; geometry.weight_len()];
+            let weights = QuantizedWeights::try_new(values, vec![1.0; 16], vec![0; 16], input);
+            let layer =
+                QuantizedConvolution::try_new(&geometry, &weights.expect("it fits"), output);
+            let layer = layer.expect("its own");
+            let sink = |group, _: Range<usize>| layer.channels().requantized(group);
+            for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
+                let both = [Algorithm::Direct, Algorithm::Winograd].map(|algorithm| {
+                    let mut y = vec![0; geometry.output_len()];
+                    layer.convolve((isa, algorithm), sink, &x, &mut y, &mut Scratch::new(), 1);
+                    y
+                });
+                assert_eq!(both[0], both[1], "{isa}, weights of {weight}");
+            }
         }
     }
 

@@ -20,7 +20,7 @@ mod scratch;
 mod transfer;
 
 pub(crate) use channels::Addend;
-pub(crate) use convolution::QuantizedConvolution;
+pub(crate) use convolution::{QuantizedConvolution, is_by_winograd};
 pub(crate) use depth_to_space::QuantizedDepthToSpace;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use four_bits::{FourBitError, FourBitLinear};

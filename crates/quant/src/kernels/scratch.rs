@@ -2,6 +2,8 @@
 
 use updraft_simd::grown;
 
+use super::cpu::WinogradSpace;
+
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
 /// Its contents between calls are unspecified; any scratch can be used for any call.
@@ -16,6 +18,7 @@ pub struct Scratch {
 pub(crate) struct Own {
     pub(crate) bytes: Vec<u8>,
     pub(crate) sums: Vec<i32>,
+    pub(crate) winograd: WinogradSpace,
 }
 
 impl Scratch {
@@ -28,7 +31,10 @@ impl Scratch {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let own = self.of_threads.iter().map(|own| own.bytes.capacity() + 4 * own.sums.capacity());
+        let own = self
+            .of_threads
+            .iter()
+            .map(|own| own.bytes.capacity() + 4 * own.sums.capacity() + own.winograd.bytes());
         self.shared.capacity() + own.sum::<usize>()
     }
 

@@ -5,9 +5,11 @@ mod four_bits;
 mod lines;
 mod sink;
 mod tile;
+mod winograd;
 
 pub(crate) use depthwise::{ChannelJob, Codes};
 pub(crate) use four_bits::{FOUR_BIT_BLOCK, FourBitJob, FourBitSteps};
 pub(crate) use lines::{Accumulate, Add, Blend, Dequantize, Maximum, Multiply, Quantize, Rescale};
 pub(crate) use sink::{Raw, Requantized, Scaled, Sink, Summed};
 pub(crate) use tile::DotJob;
+pub(crate) use winograd::{MOST_INPUTS, Pairs, WinogradJob, WinogradSpace, transformed_weights};

@@ -4,6 +4,7 @@ use updraft_conv::slices::{Algorithm, ConvGeometry, ConvShape, Pass, strategy};
 use updraft_simd::Isa;
 
 use super::{LayerTime, SpeedTable};
+use crate::kernels::is_by_winograd;
 use crate::network::layer::QuantizedLayer;
 use crate::network::model::QuantizedModel;
 
@@ -11,10 +12,11 @@ use crate::network::model::QuantizedModel;
 const BATCH: usize = 32;
 
 // Multiply-adds for each nanosecond of one thread of an AMD EPYC (Zen 3) with AVX2, from measured
-// layers of 16 to 256 channels on images of 8 to 32 pixels a side; only their ratios matter. A rate
-// `most` with `half` is that of long sums, half of which is reached by sums of `half` products.
+// layers of 4 to 256 channels on images of 8 to 32 pixels a side; only their ratios matter. A rate
+// `most` with `half` is that of long sums, half of which is reached by sums of `half` products, or
+// by `half` channels with Winograd's algorithm. Pairs are in int8 and in f32.
 const INT8: Rate = Rate { most: 60.0, half: 17.0 };
-const WINOGRAD: Rate = Rate { most: 88.0, half: 10.0 };
+const WINOGRAD: [Rate; 2] = [Rate { most: 159.0, half: 25.0 }, Rate { most: 130.0, half: 26.0 }];
 const DIRECT: Rate = Rate { most: 38.0, half: 30.0 };
 const DEPTHWISE: [f64; 2] = [13.7, 9.3];
 
@@ -42,8 +44,8 @@ impl Rate {
 impl QuantizedModel {
     /// Estimates each layer's time from its shape and chooses the faster arithmetic.
     ///
-    /// With AVX2 and without instructions for products of bytes, convolutions that f32 computes by
-    /// Winograd's algorithm may be faster in f32. On all other processors every layer stays in int8;
+    /// With AVX2 and without instructions for products of bytes, convolutions with few output
+    /// channels in a group may be faster in f32. On all other processors every layer stays in int8;
     /// [`measure_speed`](Self::measure_speed) measures instead.
     #[must_use]
     pub fn estimate_speed(&self, isa: Isa) -> SpeedTable {
@@ -80,11 +82,16 @@ fn rates(geometry: &ConvGeometry) -> [f64; 2] {
         return DEPTHWISE;
     }
     let sum = inputs * shape.kernel[0] * shape.kernel[1];
-    let int8 = INT8.of(sum) * (outputs as f64 / OUTPUTS).min(1.0);
+    let width = inputs.min(outputs);
+    let int8 = if is_by_winograd(Isa::Avx2, geometry) {
+        WINOGRAD[0].of(width)
+    } else {
+        INT8.of(sum) * (outputs as f64 / OUTPUTS).min(1.0)
+    };
     let batch = ConvGeometry::try_new(ConvShape { batch: BATCH, ..*shape });
     let batch = batch.unwrap_or(*geometry);
     let f32 = match strategy(Isa::Avx2, &batch, Pass::Forward).algorithm {
-        Algorithm::Winograd => WINOGRAD.of(inputs.min(outputs)),
+        Algorithm::Winograd => WINOGRAD[1].of(width),
         _ => DIRECT.of(sum),
     };
     [int8, f32]
