@@ -21,7 +21,7 @@ size,color,sold,day,tags,price
 
 const CONFIG: &str = "\
 task = \"tables\"
-data = { source = \"files\", files = [\"rows.csv\"], test_share = 0.5 }
+data = { source = \"files\", files = [\"rows.csv\"], test_fraction = 0.5 }
 targets = { price = { kind = \"number\" } }
 model = { hidden = 4 }
 train = { epochs = 1, batch = 1 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::table::asked::Asked;
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
@@ -93,37 +94,23 @@ impl Iterator for TableBlocks {
 /// Reads the columns of a schema from records.
 pub(super) struct RowReader<R> {
     records: Records<R>,
-    schema: TableSchema,
+    asked: Asked,
     /// The place of each column in a record.
     places: Vec<usize>,
 }
 
 impl<R: Read> RowReader<R> {
     pub(super) fn new(records: Records<R>, schema: TableSchema) -> Result<Self, TableError> {
-        let places = schema.columns.iter().map(|column| records.column(&column.name));
-        let places: Vec<usize> = places.collect::<Result<_, _>>()?;
-        if places.is_empty() {
-            let what = "the schema names no column".to_owned();
-            return Err(TableError::Setting { what, remedy: "add one" });
-        }
-        Ok(Self { records, schema, places })
+        let places = places(&records, &schema)?;
+        Ok(Self { records, asked: Asked::known(schema), places })
     }
 
     /// The next rows, at most `most`; `None` at the end of the file.
     pub(super) fn read(&mut self, most: usize) -> Result<Option<Table>, TableError> {
-        let Self { records, schema, places } = self;
-        let (columns, rows) = read_columns(records, schema, places, most)?;
-        Ok((rows > 0).then(|| Table { schema: schema.clone(), columns, rows }))
-    }
-
-    /// The schema, the place of each of its columns in a record, and the names of all columns.
-    pub(super) fn into_parts(self) -> (TableSchema, Vec<usize>, Vec<String>) {
-        (self.schema, self.places, self.records.header().to_vec())
-    }
-
-    /// The number of lines that were read.
-    pub(super) fn lines(&self) -> u64 {
-        self.records.lines()
+        let Self { records, asked, places } = self;
+        let (columns, rows) = read_columns(records, asked, places, most)?;
+        let columns = columns.into_iter().flatten().collect();
+        Ok((rows > 0).then(|| Table { schema: asked.schema.clone(), columns, rows }))
     }
 
     /// The error of a file without rows.
@@ -132,33 +119,55 @@ impl<R: Read> RowReader<R> {
     }
 }
 
-/// The next rows of the columns of a schema, at most `most`, and how many there are.
+/// The place of each column of a schema in a record.
+pub(super) fn places<R: Read>(
+    records: &Records<R>,
+    schema: &TableSchema,
+) -> Result<Vec<usize>, TableError> {
+    let places = schema.columns.iter().map(|column| records.column(&column.name));
+    let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+    if places.is_empty() {
+        let what = "the schema names no column".to_owned();
+        return Err(TableError::Setting { what, remedy: "add one" });
+    }
+    Ok(places)
+}
+
+/// The next rows of the columns asked for, at most `most`, and how many there are; `None` for a
+/// column whose guess was wrong.
 pub(super) fn read_columns(
     source: &mut impl RowSource,
-    schema: &TableSchema,
+    asked: &Asked,
     places: &[usize],
     most: usize,
-) -> Result<(Vec<Column>, usize), TableError> {
+) -> Result<(Vec<Option<Column>>, usize), TableError> {
+    let Asked { schema, is_guessed } = asked;
     let mut columns: Vec<_> = schema
         .columns
         .iter()
         .zip(places)
-        .map(|(column, at)| {
+        .zip(is_guessed)
+        .map(|((column, at), is_guessed)| {
             let check = RuleCheck::new(&column.rules);
-            (*at, Column::new(&column.kind), schema.replace.get(&column.name), check)
+            let own = Some(Column::new(&column.kind));
+            (*at, own, schema.replace.get(&column.name), check, *is_guessed)
         })
         .collect();
     let missing = Missing::new(&schema.missing);
     let mut rows = 0;
     while rows < most && source.advance()? {
-        for (at, column, replace, check) in &mut columns {
+        for (at, of_guess, replace, check, is_guessed) in &mut columns {
+            let Some(column) = of_guess else { continue };
             let pushed = trim(source.bytes(*at)).and_then(|field| {
                 let field = replaced(*replace, field);
                 let is_missing = missing.contains(field);
                 column.push(field, is_missing)?;
                 check.as_mut().map_or(Ok(()), |check| check.check(column, is_missing))
             });
-            pushed.map_err(|unfit| unreadable(source, *at, unfit))?;
+            match pushed {
+                Err(Unfit::Number(_)) if *is_guessed => *of_guess = None,
+                pushed => pushed.map_err(|unfit| unreadable(source, *at, unfit))?,
+            }
         }
         rows += 1;
     }

@@ -220,6 +220,17 @@ impl Column {
         }
     }
 
+    /// The same with room for so many rows.
+    pub(super) fn with_room(kind: &ColumnKind, rows: usize) -> Self {
+        let mut column = Self::new(kind);
+        match &mut column {
+            Self::Category { codes, .. } => codes.reserve(rows),
+            Self::Number { numbers, .. } => numbers.reserve(rows),
+            Self::MultiLabel { ends, .. } => ends.reserve(rows),
+        }
+        column
+    }
+
     /// Appends a trimmed field.
     #[inline]
     pub(super) fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
@@ -326,6 +337,12 @@ impl<'a> Missing<'a> {
             begins[usize::from(*first)] = true;
         }
         Self { texts, begins, has_empty: texts.iter().any(String::is_empty) }
+    }
+
+    /// Whether a part of a text may stand for a missing value: it is empty, or begins as one does.
+    #[inline]
+    pub(super) fn may_begin(&self, text: &[u8], start: usize, end: usize) -> bool {
+        start == end || self.begins[usize::from(text[start])]
     }
 
     #[inline]

@@ -57,7 +57,8 @@ impl InferredColumns {
     ) -> Result<(), TableError> {
         let path = path.as_ref();
         let mut pieces = FilePieces::new(bytes, delimiter);
-        let mut records = Records::new(pieces.first(), path, delimiter, schema.header.as_deref())?;
+        let first = pieces.first().into_reader();
+        let mut records = Records::new(first, path, delimiter, schema.header.as_deref())?;
         if self.names.is_empty() {
             self.names = records.header().to_vec();
             self.seen = vec![Seen::default(); self.names.len()];
@@ -94,6 +95,11 @@ impl InferredColumns {
             }
             Ok(())
         })
+    }
+
+    /// What was seen of columns that were read already.
+    pub(super) const fn of_seen(names: Vec<String>, seen: Vec<Seen>) -> Self {
+        Self { names, seen }
     }
 
     fn add(&mut self, seen: &[Seen]) {
@@ -153,7 +159,7 @@ impl<F: Fn(usize) -> bool> OnRows for Look<'_, F> {
 
 /// What a column can be by the values that were looked at.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+pub(super) struct Seen {
     has_value: bool,
     /// Whether a value is no number, no date, or no truth value.
     no_number: bool,
@@ -162,7 +168,17 @@ struct Seen {
 }
 
 impl Seen {
-    fn look_at(&mut self, field: &[u8]) {
+    /// What values of a kind with numbers are, all of them.
+    pub(super) fn of(kind: &ColumnKind) -> Self {
+        Self {
+            has_value: true,
+            no_number: *kind != ColumnKind::Number,
+            no_date: *kind != ColumnKind::Date,
+            no_truth: *kind != ColumnKind::Boolean,
+        }
+    }
+
+    pub(super) fn look_at(&mut self, field: &[u8]) {
         self.has_value = true;
         self.no_number = self.no_number || ColumnKind::Number.number(field).is_none();
         self.no_date = self.no_date || ColumnKind::Date.number(field).is_none();
@@ -170,7 +186,7 @@ impl Seen {
     }
 
     /// Whether nothing else can be found.
-    const fn is_category(self) -> bool {
+    pub(super) const fn is_category(self) -> bool {
         self.no_number && self.no_date && self.no_truth
     }
 
