@@ -220,11 +220,16 @@ impl Column {
         }
     }
 
-    /// The same with room for so many rows.
-    pub(super) fn with_room(kind: &ColumnKind, rows: usize) -> Self {
+    /// The same for so many rows after those of a column, to which they are appended.
+    pub(super) fn after(known: Option<&Self>, kind: &ColumnKind, rows: usize) -> Self {
         let mut column = Self::new(kind);
         match &mut column {
-            Self::Category { codes, .. } => codes.reserve(rows),
+            Self::Category { words, codes } => {
+                if let Some(Self::Category { words: known, .. }) = known {
+                    *words = Words::after(known);
+                }
+                codes.reserve(rows);
+            }
             Self::Number { numbers, .. } => numbers.reserve(rows),
             Self::MultiLabel { ends, .. } => ends.reserve(rows),
         }

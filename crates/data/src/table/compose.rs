@@ -1,7 +1,6 @@
 //! Tables composed of numbers, columns and rows.
 
 use crate::table::columns::{Column, MISSING};
-use crate::table::words::Words;
 use crate::table::{ColumnKind, Table, TableError, TableSchema};
 
 impl Table {
@@ -78,10 +77,10 @@ impl Column {
                 Self::Category { words, codes },
                 Self::Category { words: other_words, codes: other_codes },
             ) => {
-                let numbers = renumbered(words, other_words);
+                let numbers = words.add(other_words);
                 let number = |&code: &u32| match code {
                     MISSING => MISSING,
-                    code => numbers[code as usize],
+                    code => numbers.number(code),
                 };
                 codes.extend(other_codes.iter().map(number));
             }
@@ -91,20 +90,14 @@ impl Column {
                     words: other_words, codes: other_codes, ends: other_ends, ..
                 },
             ) => {
-                let numbers = renumbered(words, other_words);
+                let numbers = words.add(other_words);
                 let before = codes.len();
-                codes.extend(other_codes.iter().map(|&code| numbers[code as usize]));
+                codes.extend(other_codes.iter().map(|&code| numbers.number(code)));
                 ends.extend(other_ends.iter().map(|end| before + end));
             }
             _ => unreachable!("tables with the same schema have columns of the same kinds"),
         }
     }
-}
-
-/// The code of each of `other`'s words in `words`, to which missing ones are added.
-fn renumbered(words: &mut Words, other: &Words) -> Vec<u32> {
-    let number = |word: &str| words.number(word.as_bytes()).expect("a word is UTF-8");
-    other.words().iter().map(|word| word.as_ref()).map(number).collect()
 }
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ impl InferredColumns {
         self.add(&seen);
         let mut lines = records.lines();
         let header = self.names.clone();
-        let count = |piece: Piece| (piece.count(path, delimiter, &header), piece);
-        for_each_piece(pieces, count, |counted| {
+        let count = |(): &(), piece: Piece| (piece.count(path, delimiter, &header), piece);
+        for_each_piece(pieces, &mut (), count, |(), counted| {
             let jobs = counted.into_iter().map(|(count, piece)| {
                 let first_row = rows;
                 rows += count;

@@ -51,8 +51,10 @@ pub(super) fn read_asked<R: Read + Send>(
     let places = places(&records, &asked.schema)?;
     let (mut columns, mut rows) = read_columns(&mut records, &asked, &places, usize::MAX)?;
     let mut lines = records.lines();
-    let read = |mut piece: Piece| piece.columns(path, delimiter, &header, (&asked, &places));
-    for_each_piece(pieces, read, |results| {
+    let read = |before: &Vec<_>, mut piece: Piece| {
+        piece.columns(path, delimiter, &header, (&asked, &places), before)
+    };
+    for_each_piece(pieces, &mut columns, read, |columns, results| {
         let mut later: Vec<Vec<Option<Column>>> = columns.iter().map(|_| Vec::new()).collect();
         for result in results {
             let ((more, count), more_lines) =

@@ -55,19 +55,20 @@ impl Piece {
         Cursor::new(self.bytes).chain(Failing(self.fault))
     }
 
-    /// The columns asked for with the number of rows, and the number of lines. Lines of errors are
-    /// counted from the beginning of the piece.
+    /// The columns asked for, to be appended to those before, with the number of rows, and the number
+    /// of lines. Lines of errors are counted from the beginning of the piece.
     pub(super) fn columns(
         &mut self,
         path: &Path,
         delimiter: Delimiter,
         header: &[String],
         (asked, places): (&Asked, &[usize]),
+        before: &[Option<Column>],
     ) -> Result<((Vec<Option<Column>>, usize), u64), TableError> {
         let mut ends = FieldEnds::default();
         if self.is_short() && ends.find(&self.bytes, delimiter.byte(), header.len()) {
             let rows = ends.rows();
-            if let Ok(columns) = read_plain(&self.bytes, &ends, asked, places) {
+            if let Ok(columns) = read_plain(&self.bytes, &ends, (asked, places), before) {
                 return Ok(((columns, rows), rows as u64));
             }
         }
@@ -214,14 +215,16 @@ enum Job<'a, R, T> {
     Run(Piece, &'a mut Option<T>),
 }
 
-/// Runs `work` on the other pieces, several at once, and hands the results on in their order.
+/// Runs `work` on the other pieces, several at once, and hands the results on in their order; `work`
+/// sees the state after some of the pieces before its own.
 ///
 /// # Errors
 /// Those of `take`.
-pub(super) fn for_each_piece<R: Read + Send, T: Send, E>(
+pub(super) fn for_each_piece<R: Read + Send, S: Sync, T: Send, E>(
     mut pieces: FilePieces<R>,
-    work: impl Fn(Piece) -> T + Sync,
-    mut take: impl FnMut(Vec<T>) -> Result<(), E>,
+    state: &mut S,
+    work: impl Fn(&S, Piece) -> T + Sync,
+    mut take: impl FnMut(&mut S, Vec<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut threads = vec![(); pool_threads()];
     let most = AT_ONCE * threads.len();
@@ -232,13 +235,14 @@ pub(super) fn for_each_piece<R: Read + Send, T: Send, E>(
         let runs = read.into_iter().zip(&mut results);
         let runs = runs.map(|(piece, result)| Job::Run(piece, result));
         let jobs: Vec<_> = [Job::Read(&mut pieces, &mut next)].into_iter().chain(runs).collect();
+        let before = &*state;
         over(jobs, &mut threads, |_, job, ()| match job {
             Job::Read(pieces, next) => {
                 next.extend(std::iter::from_fn(|| pieces.next(PIECE_BYTES)).take(most));
             }
-            Job::Run(piece, result) => *result = Some(work(piece)),
+            Job::Run(piece, result) => *result = Some(work(before, piece)),
         });
-        take(results.into_iter().flatten().collect())?;
+        take(state, results.into_iter().flatten().collect())?;
         if next.is_empty() {
             return Ok(());
         }

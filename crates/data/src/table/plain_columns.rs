@@ -8,31 +8,33 @@ use crate::table::columns::{Column, MISSING, Missing, Unfit, replaced, trim};
 use crate::table::field_ends::FieldEnds;
 use crate::table::number::finite_at;
 use crate::table::rules::RuleCheck;
-use crate::table::ColumnKind;
+use crate::table::{ColumnKind, ColumnSchema};
 
 /// Rows that are read together: their text stays in the first cache from column to column.
 const ROWS: usize = 128;
 
-/// Reads the columns asked for, `None` for those whose guess was wrong.
+/// Reads the columns asked for, `None` for those whose guess was wrong, to be appended to the columns
+/// of the rows before.
 ///
 /// A field that does not fit is an error without its place, which reading row by row finds.
-pub(super) fn read_plain(
+pub(super) fn read_plain<'a>(
     text: &[u8],
     ends: &FieldEnds,
-    asked: &Asked,
-    places: &[usize],
+    (asked, places): (&'a Asked, &[usize]),
+    before: &'a [Option<Column>],
 ) -> Result<Vec<Option<Column>>, Unfit> {
     let Asked { schema, is_guessed } = asked;
     let missing = Missing::new(&schema.missing);
-    let columns = schema.columns.iter().zip(places);
-    let mut readings: Vec<Reading<'_>> = columns
-        .map(|(column, &at)| Reading {
-            at,
-            column: Some(Column::with_room(&column.kind, ends.rows())),
-            replace: schema.replace.get(&column.name),
-            check: RuleCheck::new(&column.rules),
-        })
-        .collect();
+    let reading = |((column, &at), before): ((&'a ColumnSchema, _), &'a Option<Column>)| {
+        let ColumnSchema { name, kind, rules } = column;
+        let replace = schema.replace.get(name);
+        let check = RuleCheck::new(rules);
+        let known = Option::as_ref(before).filter(|_| replace.is_none() && check.is_none());
+        let column = Some(Column::after(known, kind, ends.rows()));
+        Reading { at, column, known, replace, check }
+    };
+    let columns = schema.columns.iter().zip(places).zip(before);
+    let mut readings: Vec<Reading<'_>> = columns.map(reading).collect();
     for first in (0..ends.rows()).step_by(ROWS) {
         let rows = first..ends.rows().min(first + ROWS);
         let rows = Rows { text, ends, rows, missing: &missing };
@@ -58,6 +60,8 @@ struct Rows<'a> {
 struct Reading<'a> {
     at: usize,
     column: Option<Column>,
+    /// The words of the rows before, of a plain column.
+    known: Option<&'a Column>,
     replace: Option<&'a BTreeMap<String, String>>,
     check: Option<RuleCheck<'a>>,
 }
@@ -65,6 +69,10 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn read(&mut self, rows: &Rows<'_>) -> Result<(), Unfit> {
         let is_plain = self.replace.is_none() && self.check.is_none();
+        let known = match self.known {
+            Some(Column::Category { words, .. }) => Some(words),
+            _ => None,
+        };
         let Rows { text, missing, .. } = *rows;
         match &mut self.column {
             None => Ok(()),
@@ -81,17 +89,17 @@ impl Reading<'_> {
                     Ok(())
                 })
             }
-            Some(Column::Category { words, codes }) if is_plain => {
+            Some(Column::Category { words, codes }) if let Some(known) = known => {
                 rows.places(self.at).try_for_each(|(start, end)| {
                     let is_word = !missing.may_begin(text, start, end)
                         && text[start].is_ascii_graphic()
                         && text[end - 1].is_ascii_graphic();
                     codes.push(if is_word {
-                        words.number_at(text, start, end)?
+                        words.number_after(known, text, (start, end))?
                     } else {
                         match trim(&text[start..end])? {
                             field if missing.contains(field) => MISSING,
-                            field => words.number(field)?,
+                            field => words.number_after(known, field, (0, field.len()))?,
                         }
                     });
                     Ok(())

@@ -20,7 +20,8 @@ use crate::table::{ColumnKind, ColumnSchema, Delimiter, InferredColumns, Table, 
 pub struct UntypedTable {
     schema: TableSchema,
     header: Vec<String>,
-    columns: Vec<Column>,
+    /// `None` after they were taken out.
+    columns: Vec<Option<Column>>,
     /// The first row of each file.
     starts: Vec<usize>,
     rows: usize,
@@ -57,12 +58,12 @@ impl UntypedTable {
     /// # let path = folder.path().join("sizes.csv");
     /// std::fs::write(&path, "size,color\n1.5,red\n2,?\nbig,blue\n")?;
     /// let all = |_: &str| UntypedColumn::Inferred;
-    /// let files = UntypedTable::read(&[path], Delimiter::Comma, &TableSchema::new(), all)?;
+    /// let mut files = UntypedTable::read(&[path], Delimiter::Comma, &TableSchema::new(), all)?;
     /// // Row 2 decides nothing here, but it is no number.
     /// let columns = files.infer(|row| row < 2);
     /// let schema = |name| TableSchema::new().column(name, columns.kind(name).expect("values"));
-    /// assert!(files.table(&schema("size")).is_none());
-    /// let table = files.table(&schema("color")).expect("words");
+    /// assert!(files.take(&schema("size")).is_none());
+    /// let table = files.take(&schema("color")).expect("words");
     /// assert_eq!((table.rows(), table.word("color", 2)?), (3, Some("blue")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -127,7 +128,6 @@ impl UntypedTable {
                 }
             }
         }
-        let columns: Vec<Column> = columns.into_iter().flatten().collect();
         Ok(Self { schema: guessed, header, columns, starts, rows })
     }
 
@@ -149,13 +149,14 @@ impl UntypedTable {
         &self.header
     }
 
-    /// The kinds of the columns that were read as what their values are, from the rows for which
-    /// `is_looked_at` returns true: as [`InferredColumns::look_at`] finds them.
+    /// The kinds of the columns that were read as what their values are and not taken out yet, from
+    /// the rows for which `is_looked_at` returns true: as [`InferredColumns::look_at`] finds them.
     #[must_use]
     pub fn infer(&self, is_looked_at: impl Fn(usize) -> bool + Sync) -> InferredColumns {
         let columns: Vec<_> = self.schema.columns.iter().zip(&self.columns).collect();
         let seen = in_parallel(&columns, |(schema, column)| {
-            (&schema.name, seen(column, self.rows, &is_looked_at))
+            let seen = |column| seen(column, self.rows, &is_looked_at);
+            (&schema.name, column.as_ref().map(seen).unwrap_or_default())
         });
         let of = |name: &String| {
             seen.iter().find(|(other, _)| *other == name).map(|(_, seen)| *seen).unwrap_or_default()
@@ -163,19 +164,17 @@ impl UntypedTable {
         InferredColumns::of_seen(self.header.clone(), self.header.iter().map(of).collect())
     }
 
-    /// The columns of a schema; `None` if one was not read or has a field of another kind, which
-    /// [`Table::read`] reports with its place, and for a schema with rules.
+    /// Takes the columns of a schema out; `None` if one was not read, is taken already or has a field
+    /// of another kind, which [`Table::read`] reports with its place, and for a schema with rules.
+    /// Columns may be gone then.
     #[must_use]
-    pub fn table(&self, schema: &TableSchema) -> Option<Table> {
-        let column = |wanted: &ColumnSchema| {
+    pub fn take(&mut self, schema: &TableSchema) -> Option<Table> {
+        let mut columns = Vec::with_capacity(schema.columns.len());
+        for wanted in &schema.columns {
             let at = self.schema.columns.iter().position(|column| column.name == wanted.name)?;
-            if !wanted.rules.is_empty() {
-                return None;
-            }
-            converted(&self.columns[at], &wanted.kind)
-        };
-        let columns = in_parallel(&schema.columns, column);
-        let columns: Vec<Column> = columns.into_iter().collect::<Option<_>>()?;
+            let column = self.columns[at].take().filter(|_| wanted.rules.is_empty())?;
+            columns.push(converted(column, &wanted.kind)?);
+        }
         (!columns.is_empty()).then(|| Table { schema: schema.clone(), columns, rows: self.rows })
     }
 }
@@ -249,11 +248,11 @@ fn seen(column: &Column, rows: usize, is_looked_at: impl Fn(usize) -> bool) -> S
 }
 
 /// A column as another kind; `None` if a field does not fit.
-fn converted(column: &Column, kind: &ColumnKind) -> Option<Column> {
+fn converted(column: Column, kind: &ColumnKind) -> Option<Column> {
     if column.kind() == *kind {
-        return Some(column.clone());
+        return Some(column);
     }
-    let Column::Category { words, codes } = column else { return None };
+    let Column::Category { words, codes } = &column else { return None };
     if !matches!(kind, ColumnKind::Number | ColumnKind::Boolean | ColumnKind::Date) {
         return None;
     }

@@ -5,7 +5,7 @@ use std::str::Utf8Error;
 
 /// The number of recent words that are found without hashing, a power of two: at first, and at most.
 const RECENT: usize = 256;
-const MOST_RECENT: usize = 1 << 13;
+const MOST_RECENT: usize = 1 << 14;
 
 /// Bytes of a part of a word.
 const PART: usize = size_of::<u64>();
@@ -22,17 +22,21 @@ pub(super) struct Words {
     numbers: HashMap<Box<str>, u32>,
     words: Vec<Box<str>>,
     recent: Box<[Recent]>,
+    /// The number of words that are numbered before these.
+    before: u32,
 }
 
 /// A word of the cache.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
-    key: Key,
+    first: u64,
+    last: u64,
+    length: u32,
     number: u32,
 }
 
 /// The length of a word with its first and its last eight bytes, zeros after those of a shorter one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Key {
     first: u64,
     last: u64,
@@ -41,13 +45,22 @@ struct Key {
 
 impl Recent {
     /// No word has this length.
-    const NONE: Self = Self { key: Key { first: 0, last: 0, length: u32::MAX }, number: u32::MAX };
+    const NONE: Self = Self { first: 0, last: 0, length: u32::MAX, number: u32::MAX };
+
+    const fn new(Key { first, last, length }: Key, number: u32) -> Self {
+        Self { first, last, length, number }
+    }
+
+    #[inline]
+    const fn has(&self, key: Key) -> bool {
+        self.first == key.first && self.last == key.last && self.length == key.length
+    }
 }
 
 impl Default for Words {
     fn default() -> Self {
         let recent = vec![Recent::NONE; RECENT].into();
-        Self { numbers: HashMap::new(), words: Vec::new(), recent }
+        Self { numbers: HashMap::new(), words: Vec::new(), recent, before: 0 }
     }
 }
 
@@ -84,55 +97,123 @@ impl Key {
 }
 
 impl Words {
-    /// The code of a word, new or known.
-    #[inline]
-    pub(super) fn number(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
-        self.number_at(word, 0, word.len())
+    /// None yet, to be numbered after those of `known`, with
+    /// [`number_after`](Self::number_after).
+    pub(super) fn after(known: &Self) -> Self {
+        Self { before: known.words.len() as u32, ..Self::default() }
     }
 
-    /// The same of a part of a text.
+    /// The code of a word, new or known.
+    pub(super) fn number(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
+        if let Some(key) = Key::of(word, 0, word.len()) {
+            let found = self.recent[key.slot(self.recent.len())];
+            if found.has(key) && (word.len() <= SHORT || self.is(found.number, word)) {
+                return Ok(found.number);
+            }
+        }
+        self.number_of_other(word)
+    }
+
+    /// The code of a part of a text: that in `known`, or a new one after its words.
     #[inline]
-    pub(super) fn number_at(
+    pub(super) fn number_after(
         &mut self,
+        known: &Self,
         text: &[u8],
-        start: usize,
-        end: usize,
+        (start, end): (usize, usize),
     ) -> Result<u32, Utf8Error> {
         let word = &text[start..end];
-        let Some(key) = Key::of(text, start, end) else { return Ok(self.known_or_new(word)?.0) };
-        let Recent { key: found, number } = self.recent[key.slot(self.recent.len())];
-        let is_same = key == found
-            && (word.len() <= SHORT || self.words[number as usize].as_bytes() == word);
-        if is_same { Ok(number) } else { self.number_of_other(key, word) }
+        let Some(key) = Key::of(text, start, end) else { return self.number_of_new(known, word) };
+        let found = known.recent[key.slot(known.recent.len())];
+        if found.has(key) && (word.len() <= SHORT || known.is(found.number, word)) {
+            return Ok(found.number);
+        }
+        let found = self.recent[key.slot(self.recent.len())];
+        if found.has(key)
+            && (word.len() <= SHORT || known.is(found.number, word) || self.is(found.number, word))
+        {
+            return Ok(found.number);
+        }
+        self.number_of_new(known, word)
     }
 
-    /// The code of a word that is not in its cache slot.
+    /// Whether a number is that of a word.
+    fn is(&self, number: u32, word: &[u8]) -> bool {
+        let at = number.checked_sub(self.before);
+        let own = at.and_then(|at| self.words.get(at as usize));
+        own.is_some_and(|own| own.as_bytes() == word)
+    }
+
+    /// The code of a word that is not in its slot of both caches.
     #[inline(never)]
-    fn number_of_other(&mut self, key: Key, word: &[u8]) -> Result<u32, Utf8Error> {
-        let (number, is_new) = self.known_or_new(word)?;
-        let slots = self.recent.len();
-        if is_new && self.words.len() > slots / 2 && slots < MOST_RECENT {
-            self.recent = vec![Recent::NONE; 4 * slots].into();
+    fn number_of_new(&mut self, known: &Self, word: &[u8]) -> Result<u32, Utf8Error> {
+        match known.numbers.get(str::from_utf8(word)?) {
+            Some(&number) => {
+                self.keep(word, number, false);
+                Ok(number)
+            }
+            None => self.number_of_other(word),
         }
-        let slot = key.slot(self.recent.len());
-        self.recent[slot] = Recent { key, number };
+    }
+
+    /// The code of a word that is not in its slot of the cache.
+    #[inline(never)]
+    fn number_of_other(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
+        let text = str::from_utf8(word)?;
+        if let Some(&number) = self.numbers.get(text) {
+            self.keep(word, number, false);
+            return Ok(number);
+        }
+        let number = u32::try_from(self.words.len() + self.before as usize);
+        let number = number.expect("fewer than 2³² rows of text");
+        self.numbers.insert(text.into(), number);
+        self.words.push(text.into());
+        self.keep(word, number, true);
         Ok(number)
     }
 
-    /// The code of a word, and whether it is new.
-    fn known_or_new(&mut self, word: &[u8]) -> Result<(u32, bool), Utf8Error> {
-        let word = str::from_utf8(word)?;
-        if let Some(&number) = self.numbers.get(word) {
-            return Ok((number, false));
+    /// Writes a word into its slot of the cache, which grows with the words.
+    fn keep(&mut self, word: &[u8], number: u32, is_new: bool) {
+        let slots = self.recent.len();
+        if is_new && self.words.len() > slots / 2 && slots < MOST_RECENT {
+            self.recent = vec![Recent::NONE; 4 * slots].into();
+            for (at, word) in self.words.iter().enumerate().rev() {
+                // In reverse, so that the word that came first has the slot: it tends to be frequent.
+                if let Some(key) = Key::of(word.as_bytes(), 0, word.len()) {
+                    self.recent[key.slot(4 * slots)] = Recent::new(key, at as u32 + self.before);
+                }
+            }
         }
-        let number = u32::try_from(self.words.len()).expect("fewer than 2³² rows of text");
-        self.numbers.insert(word.into(), number);
-        self.words.push(word.into());
-        Ok((number, true))
+        if let Some(key) = Key::of(word, 0, word.len()) {
+            let slot = key.slot(self.recent.len());
+            let is_free = self.recent[slot].length == u32::MAX;
+            if is_free || !is_new {
+                self.recent[slot] = Recent::new(key, number);
+            }
+        }
+    }
+
+    /// The number of each of another's words here, to which those that are missing are added; of
+    /// words that were numbered after these, the numbers of these stay.
+    pub(super) fn add(&mut self, other: &Self) -> Renumbered {
+        let number = |word: &Box<str>| self.number(word.as_bytes()).expect("a word is UTF-8");
+        Renumbered { before: other.before, numbers: other.words.iter().map(number).collect() }
     }
 
     pub(super) fn words(&self) -> &[Box<str>] {
         &self.words
+    }
+}
+
+/// The numbers of words among those that they were added to.
+pub(super) struct Renumbered {
+    before: u32,
+    numbers: Vec<u32>,
+}
+
+impl Renumbered {
+    pub(super) fn number(&self, code: u32) -> u32 {
+        code.checked_sub(self.before).map_or(code, |at| self.numbers[at as usize])
     }
 }
 
@@ -174,7 +255,10 @@ mod tests {
                     assert_eq!(words.number(&word), Ok(expected), "{word:?}");
                     // Bytes around a word are no part of it.
                     let text = [b"\xFF", &*word, b"\xFF\xFF\xFF"].concat();
-                    assert_eq!(words.number_at(&text, 1, 1 + length), Ok(expected), "{word:?}");
+                    let mut later = Words::after(&words);
+                    let place = (1, 1 + length);
+                    assert_eq!(later.number_after(&words, &text, place), Ok(expected), "{word:?}");
+                    assert!(later.words().is_empty(), "{word:?}");
                 }
             }
         }
@@ -190,6 +274,34 @@ mod tests {
                 assert_eq!(words.number(word.as_bytes()), Ok(at), "round {round}");
             }
         }
+    }
+
+    #[test]
+    fn new_words_are_numbered_after_the_known_ones_and_added_to_them() {
+        let name = |at: u32| format!("a word of more than sixteen bytes {}", at * 31).into_bytes();
+        let mut known = Words::default();
+        (0..3000).for_each(|at| assert_eq!(known.number(&name(at)), Ok(at)));
+        let mut later = Words::after(&known);
+        for _ in 0..2 {
+            for at in (0..6000).rev() {
+                let (name, new) = (name(at), 8999 - at);
+                let found = later.number_after(&known, &name, (0, name.len()));
+                assert_eq!(found, Ok(if at < 3000 { at } else { new }));
+            }
+        }
+        // Another part came first, with some of the new words.
+        let mut other = Words::after(&known);
+        (2990..3010).for_each(|at| {
+            assert_eq!(other.number_after(&known, &name(at), (0, name(at).len())), Ok(at));
+        });
+        assert_eq!(other.words().len(), 10);
+        let _ = known.add(&other);
+        let numbers = known.add(&later);
+        for at in 0..6000 {
+            let code = if at < 3000 { at } else { 8999 - at };
+            assert_eq!(Ok(numbers.number(code)), known.number(&name(at)));
+        }
+        assert_eq!(known.words().len(), 6000);
     }
 
     #[test]
