@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Columns that an error lists.
 const MOST_LISTED: usize = 12;
@@ -172,6 +172,12 @@ pub enum TableError {
 }
 
 impl TableError {
+    /// The error of a file whose columns are not those of the files before it.
+    pub(super) fn other_columns(path: &Path) -> Self {
+        let what = format!("`{}` has other columns than the files before it", path.display());
+        Self::Setting { what, remedy: "name files of the same columns" }
+    }
+
     /// The same with a later line, for lines that were counted from the middle of a file.
     pub(super) fn below(mut self, lines: u64) -> Self {
         if let Self::Damaged { line, .. }

@@ -63,8 +63,7 @@ impl InferredColumns {
             self.names = records.header().to_vec();
             self.seen = vec![Seen::default(); self.names.len()];
         } else if self.names != records.header() {
-            let what = format!("`{}` has other columns than the files before it", path.display());
-            return Err(TableError::Setting { what, remedy: "name files of the same columns" });
+            return Err(TableError::other_columns(path));
         }
         let missing = &Missing::new(&schema.missing);
         let replace: Vec<_> = self.names.iter().map(|name| schema.replace.get(name)).collect();

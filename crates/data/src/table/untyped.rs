@@ -1,14 +1,13 @@
 //! Tables that are read before it is decided what their columns hold.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::table::asked::Asked;
 use crate::table::columns::{Column, MISSING};
 use crate::table::infer::Seen;
 use crate::table::open::open;
 use crate::table::parallel::{ReadFile, in_parallel, read_asked};
-use crate::table::{ColumnKind, ColumnSchema, Delimiter, InferredColumns, Table, TableError, TableSchema};
+use crate::table::{ColumnKind, Delimiter, InferredColumns, Table, TableError, TableSchema};
 
 /// Files that are read once, before it is decided what their columns hold.
 ///
@@ -73,61 +72,25 @@ impl UntypedTable {
         schema: &TableSchema,
         wanted: impl Fn(&str) -> UntypedColumn,
     ) -> Result<Self, TableError> {
-        let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
-        Self::of(&paths, &|path| open(path), delimiter, schema, &wanted)
-    }
-
-    /// The same for files that are opened by `open`.
-    fn of<R: Read + Send>(
-        paths: &[PathBuf],
-        open: &dyn Fn(&Path) -> Result<R, TableError>,
-        delimiter: Delimiter,
-        schema: &TableSchema,
-        wanted: &dyn Fn(&str) -> UntypedColumn,
-    ) -> Result<Self, TableError> {
-        let names = schema.header.as_deref();
-        let (mut whole, mut starts): (Option<ReadFile>, _) = (None, Vec::new());
-        for path in paths {
-            let read = |ask: &dyn Fn(&[String], &[u8]) -> Asked| {
-                read_asked(open(path)?, path, (delimiter, names), ask)
-            };
-            let Some(whole) = &mut whole else {
-                starts.push(0);
-                whole = Some(read(&|header, first| guess((header, first), (delimiter, schema), wanted))?);
-                continue;
-            };
-            starts.push(whole.rows);
-            whole.append(read(&|_, _| whole.asked.clone())?);
-        }
-        let no_file = || TableError::Setting {
-            what: "there is no file to read".to_owned(),
-            remedy: "name one",
+        let ask = |header: &[String], first: &[u8]| {
+            guess((header, first), (delimiter, schema), &wanted)
         };
-        let ReadFile { asked, mut columns, rows, header } = whole.ok_or_else(no_file)?;
-        let Asked { schema: mut guessed, is_guessed: _ } = asked;
-        let is_wrong: Vec<bool> = columns.iter().map(Option::is_none).collect();
-        if is_wrong.contains(&true) {
-            let mut again = guessed.clone();
-            again.columns = guessed.columns.iter().zip(&is_wrong).filter(|(_, is_wrong)| **is_wrong).map(
-                |(column, _)| ColumnSchema { kind: ColumnKind::Category, ..column.clone() },
-            ).collect();
-            let mut words: Option<ReadFile> = None;
-            for path in paths {
-                let ask = |_: &[String], _: &[u8]| Asked::known(again.clone());
-                let read = read_asked(open(path)?, path, (delimiter, names), ask)?;
-                match &mut words {
-                    None => words = Some(read),
-                    Some(words) => words.append(read),
-                }
-            }
-            let mut words = words.into_iter().flat_map(|words| words.columns);
-            for (column, schema) in columns.iter_mut().zip(&mut guessed.columns) {
-                if column.is_none() {
-                    *column = words.next().flatten();
-                    schema.kind = ColumnKind::Category;
-                }
+        let names = schema.header.as_deref();
+        let (read, starts) = read_files(paths, (delimiter, names), &ask)?;
+        let ReadFile { asked: Asked { schema: mut guessed, .. }, columns, rows, header } = read;
+        let mut again = TableSchema { columns: Vec::new(), ..guessed.clone() };
+        for (schema, column) in guessed.columns.iter_mut().zip(&columns) {
+            if column.is_none() {
+                schema.kind = ColumnKind::Category;
+                again.columns.push(schema.clone());
             }
         }
+        if again.columns.is_empty() {
+            return Ok(Self { schema: guessed, header, columns, starts, rows });
+        }
+        let ask = |_: &[String], _: &[u8]| Asked::known(again.clone());
+        let mut words = read_files(paths, (delimiter, names), &ask)?.0.columns.into_iter().flatten();
+        let columns = columns.into_iter().map(|column| column.or_else(|| words.next())).collect();
         Ok(Self { schema: guessed, header, columns, starts, rows })
     }
 
@@ -177,6 +140,36 @@ impl UntypedTable {
         }
         (!columns.is_empty()).then(|| Table { schema: schema.clone(), columns, rows: self.rows })
     }
+}
+
+/// Reads files with the same columns, and returns the first row of each; `ask` decides by the names
+/// and the first bytes of the first file what is read.
+fn read_files<P: AsRef<Path>>(
+    paths: &[P],
+    (delimiter, names): (Delimiter, Option<&[String]>),
+    ask: &dyn Fn(&[String], &[u8]) -> Asked,
+) -> Result<(ReadFile, Vec<usize>), TableError> {
+    let (mut whole, mut starts): (Option<ReadFile>, _) = (None, Vec::new());
+    for path in paths.iter().map(P::as_ref) {
+        let file = open(path)?;
+        let read = match &whole {
+            None => read_asked(file, path, (delimiter, names), ask)?,
+            Some(whole) => {
+                read_asked(file, path, (delimiter, names), |_, _| whole.asked.clone())?
+            }
+        };
+        starts.push(whole.as_ref().map_or(0, |whole| whole.rows));
+        match &mut whole {
+            None => whole = Some(read),
+            Some(whole) if whole.header == read.header => whole.append(read),
+            Some(_) => return Err(TableError::other_columns(path)),
+        }
+    }
+    let no_file = || TableError::Setting {
+        what: "there is no file to read".to_owned(),
+        remedy: "name one",
+    };
+    Ok((whole.ok_or_else(no_file)?, starts))
 }
 
 impl ReadFile {
@@ -260,4 +253,162 @@ fn converted(column: Column, kind: &ColumnKind) -> Option<Column> {
         words.words().iter().map(|word| kind.number(word.as_bytes())).collect::<Option<_>>()?;
     let number = |&code: &u32| if code == MISSING { f64::NAN } else { of_words[code as usize] };
     Some(Column::Number { kind: kind.clone(), numbers: codes.iter().map(number).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Longer than the first piece and some others.
+    const ROWS: usize = 40_000;
+
+    /// Rows that decide no kind.
+    fn is_training(row: usize) -> bool {
+        !row.is_multiple_of(1000)
+    }
+
+    const NAMES: [&str; 11] = [
+        "number", "late", "refused", "sparse", "words", "date", "dated", "truth", "short", "quoted",
+        "none",
+    ];
+
+    fn field(name: &str, row: usize) -> String {
+        let number = format!("{}.25", row * 37 % 1009);
+        match name {
+            // A word in the last training row, and in a row that decides nothing.
+            "late" if row == ROWS - 1 => "late".to_owned(),
+            "refused" if row == 39_000 => "refused".to_owned(),
+            "sparse" if row < 20_000 => String::new(),
+            "words" if row < 20_000 => "?".to_owned(),
+            "words" => format!("w{}", row % 700),
+            "date" | "dated" if row == 30_001 && name == "dated" => "2024".to_owned(),
+            "date" | "dated" => format!("2024-02-{:02}T{:02}:30", row % 29 + 1, row % 24),
+            "truth" | "short" if row == 39_000 && name == "short" => "t".to_owned(),
+            "truth" | "short" => ["yes", "no", "NA"][row % 3].to_owned(),
+            "quoted" if row % 500 == 7 => "\"a, \"\"b\"\"\"".to_owned(),
+            "quoted" => format!(" c{} ", row % 11),
+            "none" if row % 1000 == 0 => number,
+            "none" => String::new(),
+            _ => number,
+        }
+    }
+
+    fn text(rows: std::ops::Range<usize>) -> String {
+        let mut text = NAMES.join(",") + "\n";
+        for row in rows {
+            text += &(NAMES.map(|name| field(name, row)).join(",") + "\n");
+        }
+        text
+    }
+
+    fn base() -> TableSchema {
+        let replaced = [("c3".to_owned(), "c4".to_owned())].into();
+        TableSchema::new().with_replaced([("quoted".to_owned(), replaced)].into())
+    }
+
+    /// The values of a table, or its error.
+    fn values(table: &Table, name: &str) -> String {
+        let of = |row| match table.number(name, row) {
+            Ok(number) => format!("{:?}", number.map(f64::to_bits)),
+            Err(_) => format!("{:?}", table.word(name, row).expect("a word")),
+        };
+        let strata = table.strata(name).unwrap_or_default();
+        format!("{:?} {strata:?}", (0..table.rows()).map(of).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_pass_finds_what_looking_and_reading_find() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("whole.csv");
+        fs::write(&whole, text(0..ROWS)).unwrap();
+        let parts = ["a.csv", "b.csv"].map(|name| folder.path().join(name));
+        fs::write(&parts[0], text(0..25_000)).unwrap();
+        fs::write(&parts[1], text(25_000..ROWS)).unwrap();
+        let mut looked = InferredColumns::default();
+        looked.look_at(&whole, Delimiter::Comma, &base(), is_training).unwrap();
+        let wanted = |_: &str| UntypedColumn::Inferred;
+        let one = UntypedTable::read(&[whole.clone()], Delimiter::Comma, &base(), wanted).unwrap();
+        let two = UntypedTable::read(&parts, Delimiter::Comma, &base(), wanted).unwrap();
+        assert_eq!((one.rows(), one.starts()), (ROWS, &[0][..]));
+        assert_eq!((two.rows(), two.starts()), (ROWS, &[0, 25_000][..]));
+        let mut refused = Vec::new();
+        for mut untyped in [one, two] {
+            let inferred = untyped.infer(is_training);
+            assert_eq!(inferred.names(), looked.names());
+            for name in NAMES {
+                assert_eq!(inferred.kind(name), looked.kind(name), "{name}");
+                let Some(kind) = inferred.kind(name) else { continue };
+                let schema = base().column(name, kind);
+                let read = Table::read(&whole, Delimiter::Comma, schema.clone());
+                match untyped.take(&schema) {
+                    Some(table) => {
+                        assert!(values(&table, name) == values(&read.unwrap(), name), "{name}");
+                    }
+                    None => {
+                        assert!(read.is_err(), "{name}");
+                        refused.push(name);
+                    }
+                }
+                assert!(untyped.take(&schema).is_none(), "{name} is taken");
+            }
+        }
+        assert_eq!(refused, ["refused", "refused"]);
+        let kinds = NAMES.map(|name| looked.kind(name).map_or("none", |kind| kind.name()));
+        let (number, category) = ("numbers", "categories");
+        let truth = "truth values";
+        assert_eq!(
+            kinds,
+            [
+                number, category, number, number, category, "dates", category, truth, truth,
+                category, "none",
+            ]
+        );
+    }
+
+    #[test]
+    fn kinds_that_are_given_are_read_and_others_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        fs::write(&path, b"a,b,c,d\n1,2,x;y,bad\n3,?,y,\xFF\n").unwrap();
+        let wanted = |name: &str| match name {
+            "a" => UntypedColumn::Of(ColumnKind::Category),
+            "b" => UntypedColumn::Inferred,
+            "c" => UntypedColumn::Of(ColumnKind::MultiLabel { separator: ';' }),
+            _ => UntypedColumn::LeftOut,
+        };
+        let read = || UntypedTable::read(&[&path], Delimiter::Comma, &TableSchema::new(), wanted);
+        let mut untyped = read().unwrap();
+        let schema = TableSchema::new().multi_label("c", ';').category("a").number("b");
+        let table = untyped.take(&schema).unwrap();
+        assert_eq!(table.word("a", 1).unwrap(), Some("3"));
+        assert_eq!(table.number("b", 1).unwrap(), None);
+        assert_eq!(table.labels("c", 0).unwrap(), ["x", "y"]);
+        for schema in [
+            TableSchema::new().category("d"),
+            TableSchema::new().category("b"),
+            TableSchema::new().date("a"),
+            TableSchema::new().multi_label("c", '|'),
+            TableSchema::new(),
+        ] {
+            assert!(read().unwrap().take(&schema).is_none(), "{schema:?}");
+        }
+        // A kind that is given is no guess.
+        let wanted = |_: &str| UntypedColumn::Of(ColumnKind::Number);
+        let read = UntypedTable::read(&[&path], Delimiter::Comma, &TableSchema::new(), wanted);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("line 2, column `c`: expected a finite number"), "{error}");
+        let none: [&Path; 0] = [];
+        let read = UntypedTable::read(&none, Delimiter::Comma, &TableSchema::new(), wanted);
+        assert!(read.unwrap_err().to_string().contains("no file to read"));
+        let other = folder.path().join("other.csv");
+        fs::write(&other, "a,c,b,d\n1,2,3,4\n").unwrap();
+        fs::write(&path, "a,b,c,d\n1,2,3,4\n").unwrap();
+        let wanted = |_: &str| UntypedColumn::Inferred;
+        let files = [path, other];
+        let read = UntypedTable::read(&files, Delimiter::Comma, &TableSchema::new(), wanted);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("other.csv` has other columns than the files before"), "{error}");
+    }
 }
