@@ -15,16 +15,6 @@ from worker import serve
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null"]
 
 
-def classes(words, counts, codes, is_missing, least):
-    """Classes from 1 for words in at least so many rows, in alphabetical order, 0 for the others, and
-    one more for missing values if there are enough."""
-    del words, counts
-    missing = int(is_missing.sum())
-    if missing >= least:
-        codes[is_missing] = codes.max() + 1
-    return codes
-
-
 def with_pandas(path, least):
     import pandas
 
@@ -81,6 +71,8 @@ PREPARE = {"pandas": with_pandas, "polars": with_polars}
 
 
 def prepare(problem, strategy, folder, threads):
+    # polars reads it when it is imported; pandas computes on one thread.
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
     path, least = os.path.join(folder, "rows.csv"), problem["least"]
     own = PREPARE[strategy]
 
@@ -88,7 +80,8 @@ def prepare(problem, strategy, folder, threads):
         return own(path, least)
 
     module = __import__(strategy)
-    about = f"{strategy} {module.__version__}, {threads} threads"
+    own_threads = threads if strategy == "polars" else 1
+    about = f"{strategy} {module.__version__}, {own_threads} threads"
     return once, once, about
 
 

@@ -1,6 +1,10 @@
 //! The columns to read from a file.
 
 use crate::table::TableSchema;
+use crate::table::columns::Column;
+
+/// The columns that were asked for: `None` for one whose guess was wrong.
+pub(super) type AskedColumns = Vec<Option<Column>>;
 
 /// The columns to read from a file.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::table::asked::Asked;
+use crate::table::asked::{Asked, AskedColumns};
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
@@ -140,7 +140,7 @@ pub(super) fn read_columns(
     asked: &Asked,
     places: &[usize],
     most: usize,
-) -> Result<(Vec<Option<Column>>, usize), TableError> {
+) -> Result<(AskedColumns, usize), TableError> {
     let Asked { schema, is_guessed } = asked;
     let mut columns: Vec<_> = schema
         .columns

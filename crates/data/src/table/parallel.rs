@@ -5,9 +5,8 @@ use std::path::Path;
 
 use updraft_simd::{over, pool_threads};
 
-use crate::table::asked::Asked;
+use crate::table::asked::{Asked, AskedColumns};
 use crate::table::blocks::{places, read_columns};
-use crate::table::columns::Column;
 use crate::table::pieces::{FilePieces, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
 use crate::table::{Table, TableError, TableSchema};
@@ -15,7 +14,7 @@ use crate::table::{Table, TableError, TableSchema};
 /// Columns that were asked for: `None` for one whose guess was wrong.
 pub(super) struct ReadFile {
     pub(super) asked: Asked,
-    pub(super) columns: Vec<Option<Column>>,
+    pub(super) columns: AskedColumns,
     pub(super) rows: usize,
     /// The names of all columns.
     pub(super) header: Vec<String>,
@@ -55,7 +54,7 @@ pub(super) fn read_asked<R: Read + Send>(
         piece.columns(path, delimiter, &header, (&asked, &places), before)
     };
     for_each_piece(pieces, &mut columns, read, |columns, results| {
-        let mut later: Vec<Vec<Option<Column>>> = columns.iter().map(|_| Vec::new()).collect();
+        let mut later: Vec<Vec<_>> = columns.iter().map(|_| Vec::new()).collect();
         for result in results {
             let ((more, count), more_lines) =
                 result.map_err(|error: TableError| error.below(lines))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use updraft_simd::{over, pool_threads};
 
 use crate::table::TableError;
-use crate::table::asked::Asked;
+use crate::table::asked::{Asked, AskedColumns};
 use crate::table::blocks::read_columns;
 use crate::table::columns::Column;
 use crate::table::field_ends::FieldEnds;
@@ -64,7 +64,7 @@ impl Piece {
         header: &[String],
         (asked, places): (&Asked, &[usize]),
         before: &[Option<Column>],
-    ) -> Result<((Vec<Option<Column>>, usize), u64), TableError> {
+    ) -> Result<((AskedColumns, usize), u64), TableError> {
         let mut ends = FieldEnds::default();
         if self.is_short() && ends.find(&self.bytes, delimiter.byte(), header.len()) {
             let rows = ends.rows();
@@ -130,7 +130,7 @@ struct ReadColumns<'a> {
 }
 
 impl OnRows for ReadColumns<'_> {
-    type Result = Result<(Vec<Option<Column>>, usize), TableError>;
+    type Result = Result<(AskedColumns, usize), TableError>;
 
     fn run(self, rows: &mut impl RowSource) -> Self::Result {
         read_columns(rows, self.asked, self.places, usize::MAX)

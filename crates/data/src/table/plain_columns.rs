@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::table::asked::Asked;
+use crate::table::asked::{Asked, AskedColumns};
 use crate::table::columns::{Column, MISSING, Missing, Unfit, replaced, trim};
 use crate::table::field_ends::FieldEnds;
 use crate::table::number::finite_at;
@@ -22,7 +22,7 @@ pub(super) fn read_plain<'a>(
     ends: &FieldEnds,
     (asked, places): (&'a Asked, &[usize]),
     before: &'a [Option<Column>],
-) -> Result<Vec<Option<Column>>, Unfit> {
+) -> Result<AskedColumns, Unfit> {
     let Asked { schema, is_guessed } = asked;
     let missing = Missing::new(&schema.missing);
     let reading = |((column, &at), before): ((&'a ColumnSchema, _), &'a Option<Column>)| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::table::asked::Asked;
+use crate::table::asked::{Asked, AskedColumns};
 use crate::table::columns::{Column, MISSING};
 use crate::table::infer::Seen;
 use crate::table::open::open;
@@ -20,7 +20,7 @@ pub struct UntypedTable {
     schema: TableSchema,
     header: Vec<String>,
     /// `None` after they were taken out.
-    columns: Vec<Option<Column>>,
+    columns: AskedColumns,
     /// The first row of each file.
     starts: Vec<usize>,
     rows: usize,
@@ -289,7 +289,7 @@ mod tests {
             "truth" | "short" => ["yes", "no", "NA"][row % 3].to_owned(),
             "quoted" if row % 500 == 7 => "\"a, \"\"b\"\"\"".to_owned(),
             "quoted" => format!(" c{} ", row % 11),
-            "none" if row % 1000 == 0 => number,
+            "none" if row.is_multiple_of(1000) => number,
             "none" => String::new(),
             _ => number,
         }
@@ -329,7 +329,7 @@ mod tests {
         let mut looked = InferredColumns::default();
         looked.look_at(&whole, Delimiter::Comma, &base(), is_training).unwrap();
         let wanted = |_: &str| UntypedColumn::Inferred;
-        let one = UntypedTable::read(&[whole.clone()], Delimiter::Comma, &base(), wanted).unwrap();
+        let one = UntypedTable::read(&[&whole], Delimiter::Comma, &base(), wanted).unwrap();
         let two = UntypedTable::read(&parts, Delimiter::Comma, &base(), wanted).unwrap();
         assert_eq!((one.rows(), one.starts()), (ROWS, &[0][..]));
         assert_eq!((two.rows(), two.starts()), (ROWS, &[0, 25_000][..]));

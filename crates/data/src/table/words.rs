@@ -196,8 +196,9 @@ impl Words {
     /// The number of each of another's words here, to which those that are missing are added; of
     /// words that were numbered after these, the numbers of these stay.
     pub(super) fn add(&mut self, other: &Self) -> Renumbered {
-        let number = |word: &Box<str>| self.number(word.as_bytes()).expect("a word is UTF-8");
-        Renumbered { before: other.before, numbers: other.words.iter().map(number).collect() }
+        let number = |word: &str| self.number(word.as_bytes()).expect("a word is UTF-8");
+        let words = other.words.iter().map(AsRef::as_ref);
+        Renumbered { before: other.before, numbers: words.map(number).collect() }
     }
 
     pub(super) fn words(&self) -> &[Box<str>] {

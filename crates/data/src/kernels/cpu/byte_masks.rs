@@ -75,7 +75,7 @@ fn plain_masks(block: &[u8; MASKED_BYTES], delimiter: u8) -> ByteMasks {
     let mask = |byte: u8| {
         let mut mask = 0;
         for (at, word) in words.iter().enumerate() {
-            let differing = u64::from_le_bytes(*word) ^ ONES * u64::from(byte);
+            let differing = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
             // The top bit of each byte that is not zero, without carries between bytes.
             let is_other = (((differing & REST) + REST) | differing) >> 7 & ONES;
             let is_equal = is_other ^ ONES;
