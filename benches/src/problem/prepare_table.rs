@@ -115,7 +115,8 @@ impl Task for PrepareTable {
                 .collect();
             let values = match numbers {
                 _ if *name == "flag" => {
-                    let sign = |field: &Option<&str>| if *field == Some("yes") { 1.0 } else { -1.0 };
+                    let sign =
+                        |field: &Option<&str>| if *field == Some("yes") { 1.0 } else { -1.0 };
                     fields.iter().map(sign).collect()
                 }
                 Some(numbers) => {
@@ -124,7 +125,8 @@ impl Task for PrepareTable {
                     let squares = present.iter().map(|number| (number - mean) * (number - mean));
                     let std = (squares.sum::<f64>() / present.len() as f64).sqrt();
                     if missing > 0 {
-                        let is_missing = |field: &Option<&str>| f64::from(u8::from(field.is_none()));
+                        let is_missing =
+                            |field: &Option<&str>| f64::from(u8::from(field.is_none()));
                         let marks = fields.iter().map(is_missing).collect();
                         outputs.insert(format!("{name}-missing"), marks);
                     }
@@ -180,8 +182,7 @@ impl Prepare {
         });
         let table = untyped.take(&schema).context("a column has two kinds")?;
         let rows: Vec<usize> = (0..table.rows()).collect();
-        let config =
-            RowConfig::default().with_min_rows(self.least).with_scaling(Scaling::Standard);
+        let config = RowConfig::default().with_min_rows(self.least).with_scaling(Scaling::Standard);
         let encoder = RowEncoder::fit(&table, &rows, config)?;
         let encoded = encoder.encode(&table)?;
         Ok((encoder, encoded))

@@ -1,10 +1,13 @@
 //! A file's rows as tables of a limited number of rows, one after the other.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::table::asked::{Asked, AskedColumns};
-use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
+use crate::table::columnar::Columnar;
+use crate::table::columns::{
+    Column, Missing, Unfit, read_columns as read_columnar_table, replaced, trim,
+};
 use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
 use crate::table::row_source::RowSource;
@@ -13,10 +16,18 @@ use crate::table::{Table, TableError, TableSchema};
 
 /// The rows of a CSV or TSV file in blocks, in their order: memory is proportional to a block,
 /// whatever the length of the file, which is read once, so that it may be a pipe.
+///
+/// A Parquet or Arrow file is read whole.
 pub struct TableBlocks {
-    reader: RowReader<Box<dyn Read + Send>>,
+    source: Source,
     rows: usize,
     state: State,
+}
+
+enum Source {
+    Rows(RowReader<Box<dyn Read + Send>>),
+    /// A file of columns, with the number of rows that were handed out.
+    Columns(PathBuf, Table, usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +41,8 @@ impl TableBlocks {
     /// Opens a file for blocks of at most `rows` rows, at least 1, with the columns of a schema.
     ///
     /// `names` has the fields of the first record, trimmed, and returns the names of the columns if
-    /// that is a row; with `None` it is the header. The schema's own names do not matter.
+    /// that is a row; with `None` it is the header. The schema's own names do not matter. A Parquet
+    /// or Arrow file has names of its own.
     ///
     /// # Errors
     /// [`TableError`] with file and line, and those of `names`.
@@ -57,15 +69,26 @@ impl TableBlocks {
         names: impl FnOnce(&[String]) -> Result<Option<Vec<String>>, E>,
     ) -> Result<Self, E> {
         let path = path.as_ref();
-        let records = Records::of_names(open(path)?, path, delimiter, names)?;
-        let reader = RowReader::new(records, schema)?;
-        Ok(Self { reader, rows: rows.max(1), state: State::First })
+        let source = match Columnar::of(path) {
+            Some(format) => {
+                let schema = TableSchema { header: None, ..schema };
+                Source::Columns(path.to_owned(), read_columnar_table(path, format, schema)?, 0)
+            }
+            None => {
+                let records = Records::of_names(open(path)?, path, delimiter, names)?;
+                Source::Rows(RowReader::new(records, schema)?)
+            }
+        };
+        Ok(Self { source, rows: rows.max(1), state: State::First })
     }
 }
 
 impl std::fmt::Debug for TableBlocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = self.reader.records.path();
+        let path = match &self.source {
+            Source::Rows(reader) => reader.records.path(),
+            Source::Columns(path, ..) => path,
+        };
         f.debug_struct("TableBlocks").field("path", &path).field("rows", &self.rows).finish()
     }
 }
@@ -79,8 +102,20 @@ impl Iterator for TableBlocks {
         if before == State::Ended {
             return None;
         }
-        match self.reader.read(self.rows) {
-            Ok(None) if before == State::First => Some(Err(self.reader.empty())),
+        let reader = match &mut self.source {
+            Source::Rows(reader) => reader,
+            Source::Columns(_, table, done) => {
+                let rows = *done..table.rows.min(*done + self.rows);
+                *done = rows.end;
+                if rows.is_empty() {
+                    return None;
+                }
+                self.state = State::Later;
+                return Some(Ok(table.slice(rows)));
+            }
+        };
+        match reader.read(self.rows) {
+            Ok(None) if before == State::First => Some(Err(reader.empty())),
             Ok(None) => None,
             Ok(Some(table)) => {
                 self.state = State::Later;

@@ -5,6 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
+use crate::table::asked::{Asked, First};
+use crate::table::columnar::{Columnar, read_columnar};
 use crate::table::open::open;
 use crate::table::parallel::read_in_pieces;
 use crate::table::records::{Delimiter, Records};
@@ -35,7 +37,9 @@ pub(super) enum Column {
 }
 
 impl Table {
-    /// Reads a file.
+    /// Reads a file: text, or a Parquet (`.parquet`, `.pq`) or Arrow (`.arrow`, `.feather`, `.ipc`)
+    /// file with the cargo feature `parquet`, whose null values are missing and whose rows are the
+    /// lines of errors.
     ///
     /// # Errors
     /// [`TableError`] with file, line and column.
@@ -45,8 +49,10 @@ impl Table {
         schema: TableSchema,
     ) -> Result<Self, TableError> {
         let path = path.as_ref();
-        let file = open(path)?;
-        Self::parse(file, path, delimiter, schema)
+        match Columnar::of(path) {
+            Some(format) => read_columns(path, format, schema),
+            None => Self::parse(open(path)?, path, delimiter, schema),
+        }
     }
 
     /// Reads bytes; `path` names them in errors.
@@ -78,7 +84,7 @@ impl Table {
     }
 
     /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without
-    /// the header of a file that has one.
+    /// the header of a file that has one. A record of a Parquet or Arrow file is a line.
     ///
     /// Reads the file again, for an error about a value that was read earlier.
     ///
@@ -91,6 +97,9 @@ impl Table {
         record: usize,
     ) -> Result<u64, TableError> {
         let path = path.as_ref();
+        if Columnar::of(path).is_some() {
+            return Ok(record as u64 + 1);
+        }
         let file = open(path)?;
         let mut records = Records::new(file, path, delimiter, header)?;
         let mut rows = 0;
@@ -202,6 +211,19 @@ impl Table {
         let rows = self.rows;
         if row < rows { Ok(()) } else { Err(TableError::OutOfRange { row, rows }) }
     }
+}
+
+/// The columns of a schema in a file of columns.
+pub(super) fn read_columns(
+    path: &Path,
+    format: Columnar,
+    schema: TableSchema,
+) -> Result<Table, TableError> {
+    let names = schema.header.clone();
+    let ask = |_: &[String], _: First<'_>| Asked::known(schema);
+    let read = read_columnar(path, format, names.as_deref(), ask)?;
+    let columns = read.columns.into_iter().flatten().collect();
+    Ok(Table { schema: read.asked.schema, columns, rows: read.rows })
 }
 
 impl Column {

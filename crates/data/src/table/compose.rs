@@ -1,6 +1,8 @@
 //! Tables composed of numbers, columns and rows.
 
-use crate::table::columns::{Column, MISSING};
+use std::ops::Range;
+
+use crate::table::columns::{Column, MISSING, start};
 use crate::table::{ColumnKind, Table, TableError, TableSchema};
 
 impl Table {
@@ -49,6 +51,12 @@ impl Table {
         Ok(self)
     }
 
+    /// Neighboring rows.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let columns = self.columns.iter().map(|column| column.slice(rows.clone())).collect();
+        Self { schema: self.schema.clone(), columns, rows: rows.len() }
+    }
+
     /// The rows of this table, then those of another with the same columns.
     ///
     /// # Errors
@@ -67,6 +75,35 @@ impl Table {
 }
 
 impl Column {
+    /// Neighboring rows, with their words only.
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let mut own = Self::new(&self.kind());
+        match (self, &mut own) {
+            (Self::Number { numbers: of, .. }, Self::Number { numbers, .. }) => {
+                numbers.extend_from_slice(&of[rows]);
+            }
+            (Self::Category { words: of_words, codes: of }, Self::Category { words, codes }) => {
+                let code = |&code: &u32| match code {
+                    MISSING => MISSING,
+                    code => words.renumber(of_words, code),
+                };
+                codes.extend(of[rows].iter().map(code));
+            }
+            (
+                Self::MultiLabel { words: of_words, codes: of, ends: of_ends, .. },
+                Self::MultiLabel { words, codes, ends, .. },
+            ) => {
+                for row in rows {
+                    let labels = &of[start(of_ends, row)..of_ends[row]];
+                    codes.extend(labels.iter().map(|&code| words.renumber(of_words, code)));
+                    ends.push(codes.len());
+                }
+            }
+            _ => unreachable!("a new column has the kind that it was made for"),
+        }
+        own
+    }
+
     /// Appends the rows of a column of the same kind.
     pub(super) fn append(&mut self, other: &Self) {
         match (self, other) {

@@ -47,6 +47,38 @@ pub enum TableError {
         /// The decoder's message.
         cause: io::Error,
     },
+    /// A file of columns needs a feature that the build does not have.
+    #[error("`{}` needs the cargo feature `{feature}`; build with it, or save the file as CSV", .path.display())]
+    Feature {
+        /// The file.
+        path: PathBuf,
+        /// The feature.
+        feature: &'static str,
+    },
+    /// The file is no Parquet or Arrow file, is damaged, or needs what its reader does not have.
+    #[error("`{}` cannot be read as its ending says: {cause}", .path.display())]
+    Columnar {
+        /// The file.
+        path: PathBuf,
+        /// The reader's message.
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    /// A column of a Parquet or Arrow file has a type that is not what is read.
+    #[error(
+        "`{}`, column `{column}`: its type is {found}, which cannot be read as {wanted}; convert it, \
+         or leave it out",
+        .path.display()
+    )]
+    ColumnType {
+        /// The file.
+        path: PathBuf,
+        /// The column's name.
+        column: String,
+        /// Its type.
+        found: String,
+        /// What it is read as.
+        wanted: &'static str,
+    },
     /// The parser gave up.
     #[error("`{}` line {line} is not a record: {cause}", .path.display())]
     Damaged {

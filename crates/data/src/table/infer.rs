@@ -6,13 +6,14 @@ use std::path::Path;
 
 use updraft_simd::{Cut, over, pool_threads};
 
+use crate::table::columnar::Columnar;
 use crate::table::columns::{Missing, replaced, trim};
 use crate::table::instant::truth;
 use crate::table::open::open;
 use crate::table::pieces::{FilePieces, OnRows, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
 use crate::table::row_source::RowSource;
-use crate::table::{ColumnKind, TableError, TableSchema};
+use crate::table::{ColumnKind, TableError, TableSchema, UntypedColumn, UntypedTable};
 
 /// The inferred kinds of columns, from the records that were examined.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +40,27 @@ impl InferredColumns {
         is_looked_at: impl Fn(usize) -> bool + Sync,
     ) -> Result<(), TableError> {
         let path = path.as_ref();
+        if Columnar::of(path).is_some() {
+            let all = |_: &str| UntypedColumn::Inferred;
+            let read = UntypedTable::read(&[path], delimiter, schema, all)?;
+            let Self { names, seen } = read.infer(is_looked_at);
+            self.begin(path, &names)?;
+            self.add(&seen);
+            return Ok(());
+        }
         let file = open(path)?;
         self.look_at_bytes(file, path, delimiter, schema, is_looked_at)
+    }
+
+    /// Takes the names of the first file, and refuses others later.
+    fn begin(&mut self, path: &Path, names: &[String]) -> Result<(), TableError> {
+        if self.names.is_empty() {
+            self.names = names.to_vec();
+            self.seen = vec![Seen::default(); names.len()];
+        } else if self.names != names {
+            return Err(TableError::other_columns(path));
+        }
+        Ok(())
     }
 
     /// The same for bytes; `path` names them in errors.
@@ -59,12 +79,7 @@ impl InferredColumns {
         let mut pieces = FilePieces::new(bytes, delimiter);
         let first = pieces.first().into_reader();
         let mut records = Records::new(first, path, delimiter, schema.header.as_deref())?;
-        if self.names.is_empty() {
-            self.names = records.header().to_vec();
-            self.seen = vec![Seen::default(); self.names.len()];
-        } else if self.names != records.header() {
-            return Err(TableError::other_columns(path));
-        }
+        self.begin(path, records.header())?;
         let missing = &Missing::new(&schema.missing);
         let replace: Vec<_> = self.names.iter().map(|name| schema.replace.get(name)).collect();
         let (replace, is_looked_at) = (&replace, &is_looked_at);

@@ -2,6 +2,7 @@
 
 mod asked;
 mod blocks;
+mod columnar;
 mod columns;
 mod compose;
 mod encoded;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use updraft_simd::{over, pool_threads};
 
-use crate::table::asked::{Asked, AskedColumns};
+use crate::table::asked::{Asked, AskedColumns, First};
 use crate::table::blocks::{places, read_columns};
 use crate::table::pieces::{FilePieces, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
@@ -28,7 +28,7 @@ pub(super) fn read_in_pieces<R: Read + Send>(
     schema: TableSchema,
 ) -> Result<Table, TableError> {
     let names = schema.header.clone();
-    let ask = |_: &[String], _: &[u8]| Asked::known(schema);
+    let ask = |_: &[String], _: First<'_>| Asked::known(schema);
     let ReadFile { asked: Asked { schema, .. }, columns, rows, .. } =
         read_asked(bytes, path, (delimiter, names.as_deref()), ask)?;
     Ok(Table { schema, columns: columns.into_iter().flatten().collect(), rows })
@@ -39,13 +39,13 @@ pub(super) fn read_asked<R: Read + Send>(
     bytes: R,
     path: &Path,
     (delimiter, names): (Delimiter, Option<&[String]>),
-    ask: impl FnOnce(&[String], &[u8]) -> Asked,
+    ask: impl FnOnce(&[String], First<'_>) -> Asked,
 ) -> Result<ReadFile, TableError> {
     let mut pieces = FilePieces::new(bytes, delimiter);
     let first = pieces.first();
     let header = Records::new(first.bytes(), path, delimiter, names);
     let header = header.map(|records| records.header().to_vec()).unwrap_or_default();
-    let asked = ask(&header, first.bytes());
+    let asked = ask(&header, First::Bytes(first.bytes()));
     let mut records = Records::new(first.into_reader(), path, delimiter, names)?;
     let places = places(&records, &asked.schema)?;
     let (mut columns, mut rows) = read_columns(&mut records, &asked, &places, usize::MAX)?;

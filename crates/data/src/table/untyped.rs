@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::table::asked::{Asked, AskedColumns};
+use crate::table::asked::{Asked, AskedColumns, First};
+use crate::table::columnar::{Columnar, read_columnar};
 use crate::table::columns::{Column, MISSING};
 use crate::table::infer::Seen;
 use crate::table::open::open;
@@ -72,7 +73,7 @@ impl UntypedTable {
         schema: &TableSchema,
         wanted: impl Fn(&str) -> UntypedColumn,
     ) -> Result<Self, TableError> {
-        let ask = |header: &[String], first: &[u8]| {
+        let ask = |header: &[String], first: First<'_>| {
             guess((header, first), (delimiter, schema), &wanted)
         };
         let names = schema.header.as_deref();
@@ -88,8 +89,9 @@ impl UntypedTable {
         if again.columns.is_empty() {
             return Ok(Self { schema: guessed, header, columns, starts, rows });
         }
-        let ask = |_: &[String], _: &[u8]| Asked::known(again.clone());
-        let mut words = read_files(paths, (delimiter, names), &ask)?.0.columns.into_iter().flatten();
+        let ask = |_: &[String], _: First<'_>| Asked::known(again.clone());
+        let mut words =
+            read_files(paths, (delimiter, names), &ask)?.0.columns.into_iter().flatten();
         let columns = columns.into_iter().map(|column| column.or_else(|| words.next())).collect();
         Ok(Self { schema: guessed, header, columns, starts, rows })
     }
@@ -147,16 +149,17 @@ impl UntypedTable {
 fn read_files<P: AsRef<Path>>(
     paths: &[P],
     (delimiter, names): (Delimiter, Option<&[String]>),
-    ask: &dyn Fn(&[String], &[u8]) -> Asked,
+    ask: &dyn Fn(&[String], First<'_>) -> Asked,
 ) -> Result<(ReadFile, Vec<usize>), TableError> {
     let (mut whole, mut starts): (Option<ReadFile>, _) = (None, Vec::new());
     for path in paths.iter().map(P::as_ref) {
-        let file = open(path)?;
-        let read = match &whole {
-            None => read_asked(file, path, (delimiter, names), ask)?,
-            Some(whole) => {
-                read_asked(file, path, (delimiter, names), |_, _| whole.asked.clone())?
-            }
+        let ask = |header: &[String], first: First<'_>| match &whole {
+            None => ask(header, first),
+            Some(whole) => whole.asked.clone(),
+        };
+        let read = match Columnar::of(path) {
+            Some(format) => read_columnar(path, format, names, ask)?,
+            None => read_asked(open(path)?, path, (delimiter, names), ask)?,
         };
         starts.push(whole.as_ref().map_or(0, |whole| whole.rows));
         match &mut whole {
@@ -165,10 +168,8 @@ fn read_files<P: AsRef<Path>>(
             Some(_) => return Err(TableError::other_columns(path)),
         }
     }
-    let no_file = || TableError::Setting {
-        what: "there is no file to read".to_owned(),
-        remedy: "name one",
-    };
+    let no_file =
+        || TableError::Setting { what: "there is no file to read".to_owned(), remedy: "name one" };
     Ok((whole.ok_or_else(no_file)?, starts))
 }
 
@@ -187,13 +188,22 @@ impl ReadFile {
 
 /// The columns that are wanted, with the kinds of those in the first bytes of a file.
 fn guess(
-    (header, first): (&[String], &[u8]),
+    (header, first): (&[String], First<'_>),
     (delimiter, schema): (Delimiter, &TableSchema),
     wanted: &dyn Fn(&str) -> UntypedColumn,
 ) -> Asked {
     let mut inferred = InferredColumns::default();
-    // Reading reports what is wrong.
-    let _ = inferred.look_at_bytes(first, "", delimiter, schema, |_| true);
+    match first {
+        // Reading reports what is wrong.
+        First::Bytes(first) => {
+            let _ = inferred.look_at_bytes(first, "", delimiter, schema, |_| true);
+        }
+        #[cfg(feature = "parquet")]
+        First::Kinds(kinds) => {
+            let seen = kinds.iter().map(|kind| kind.as_ref().map(Seen::of).unwrap_or_default());
+            inferred = InferredColumns::of_seen(header.to_vec(), seen.collect());
+        }
+    }
     let mut asked = Asked::known(TableSchema { columns: Vec::new(), ..schema.clone() });
     for name in header {
         let (kind, is_guessed) = match wanted(name) {
@@ -202,6 +212,10 @@ fn guess(
             UntypedColumn::Inferred => match inferred.kind(name) {
                 Some(ColumnKind::Date) => (ColumnKind::Date, true),
                 Some(ColumnKind::Number) | None => (ColumnKind::Number, true),
+                #[cfg(feature = "parquet")]
+                Some(ColumnKind::Boolean) if matches!(first, First::Kinds(_)) => {
+                    (ColumnKind::Boolean, false)
+                }
                 // Words say whether a truth value was written as `true` or as `1`.
                 _ => (ColumnKind::Category, false),
             },
@@ -270,8 +284,8 @@ mod tests {
     }
 
     const NAMES: [&str; 11] = [
-        "number", "late", "refused", "sparse", "words", "date", "dated", "truth", "short", "quoted",
-        "none",
+        "number", "late", "refused", "sparse", "words", "date", "dated", "truth", "short",
+        "quoted", "none",
     ];
 
     fn field(name: &str, row: usize) -> String {

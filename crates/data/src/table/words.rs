@@ -76,9 +76,7 @@ impl Key {
                 let kept = (1 << (8 * word.len())) - 1;
                 let first = match text[start..].first_chunk::<PART>() {
                     Some(first) => u64::from_le_bytes(*first) & kept,
-                    None => {
-                        word.iter().rev().fold(0, |first, &byte| first << 8 | u64::from(byte))
-                    }
+                    None => word.iter().rev().fold(0, |first, &byte| first << 8 | u64::from(byte)),
                 };
                 (first, 0)
             }
@@ -199,6 +197,11 @@ impl Words {
         let number = |word: &str| self.number(word.as_bytes()).expect("a word is UTF-8");
         let words = other.words.iter().map(AsRef::as_ref);
         Renumbered { before: other.before, numbers: words.map(number).collect() }
+    }
+
+    /// The code here of a word of others.
+    pub(super) fn renumber(&mut self, others: &Self, code: u32) -> u32 {
+        self.number(others.words[code as usize].as_bytes()).expect("a word is UTF-8")
     }
 
     pub(super) fn words(&self) -> &[Box<str>] {

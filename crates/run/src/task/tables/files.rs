@@ -129,7 +129,10 @@ impl<'a> Files<'a> {
     }
 
     /// The kinds of the columns, by the training rows.
-    fn infer(&self, is_training: impl Fn(usize) -> bool + Sync) -> Result<InferredColumns, RunError> {
+    fn infer(
+        &self,
+        is_training: impl Fn(usize) -> bool + Sync,
+    ) -> Result<InferredColumns, RunError> {
         let base = self.plan.schema();
         let mut inferred = InferredColumns::default();
         for (path, start) in self.paths.iter().zip(&self.starts).take(self.training) {
