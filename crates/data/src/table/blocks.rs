@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::table::asked::{Asked, AskedColumns};
 use crate::table::columnar::Columnar;
-use crate::table::columns::{
-    Column, Missing, Unfit, read_columns as read_columnar_table, replaced, trim,
-};
+use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
+use crate::table::read_file::read_columns_of_file;
 use crate::table::records::{Delimiter, Records};
 use crate::table::row_source::RowSource;
 use crate::table::rules::RuleCheck;
@@ -72,7 +71,7 @@ impl TableBlocks {
         let source = match Columnar::of(path) {
             Some(format) => {
                 let schema = TableSchema { header: None, ..schema };
-                Source::Columns(path.to_owned(), read_columnar_table(path, format, schema)?, 0)
+                Source::Columns(path.to_owned(), read_columns_of_file(path, format, schema)?, 0)
             }
             None => {
                 let records = Records::of_names(open(path)?, path, delimiter, names)?;

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
-use crate::table::asked::{Asked, First};
-use crate::table::columnar::{Columnar, read_columnar};
+use crate::table::columnar::Columnar;
 use crate::table::open::open;
 use crate::table::parallel::read_in_pieces;
+use crate::table::read_file::read_file;
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
 use crate::table::{ColumnKind, TableError, TableSchema};
@@ -48,11 +48,7 @@ impl Table {
         delimiter: Delimiter,
         schema: TableSchema,
     ) -> Result<Self, TableError> {
-        let path = path.as_ref();
-        match Columnar::of(path) {
-            Some(format) => read_columns(path, format, schema),
-            None => Self::parse(open(path)?, path, delimiter, schema),
-        }
+        read_file(path.as_ref(), delimiter, schema)
     }
 
     /// Reads bytes; `path` names them in errors.
@@ -211,19 +207,6 @@ impl Table {
         let rows = self.rows;
         if row < rows { Ok(()) } else { Err(TableError::OutOfRange { row, rows }) }
     }
-}
-
-/// The columns of a schema in a file of columns.
-pub(super) fn read_columns(
-    path: &Path,
-    format: Columnar,
-    schema: TableSchema,
-) -> Result<Table, TableError> {
-    let names = schema.header.clone();
-    let ask = |_: &[String], _: First<'_>| Asked::known(schema);
-    let read = read_columnar(path, format, names.as_deref(), ask)?;
-    let columns = read.columns.into_iter().flatten().collect();
-    Ok(Table { schema: read.asked.schema, columns, rows: read.rows })
 }
 
 impl Column {

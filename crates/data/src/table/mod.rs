@@ -19,6 +19,7 @@ mod pieces;
 mod plain_columns;
 mod plain_records;
 mod quotes;
+mod read_file;
 mod ready_column;
 mod records;
 mod row_config;

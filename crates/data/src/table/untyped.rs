@@ -73,8 +73,19 @@ impl UntypedTable {
         schema: &TableSchema,
         wanted: impl Fn(&str) -> UntypedColumn,
     ) -> Result<Self, TableError> {
+        let paths: Vec<&Path> = paths.iter().map(P::as_ref).collect();
+        Self::read_paths(&paths, delimiter, schema, &wanted)
+    }
+
+    /// The same, compiled in this crate.
+    fn read_paths(
+        paths: &[&Path],
+        delimiter: Delimiter,
+        schema: &TableSchema,
+        wanted: &dyn Fn(&str) -> UntypedColumn,
+    ) -> Result<Self, TableError> {
         let ask = |header: &[String], first: First<'_>| {
-            guess((header, first), (delimiter, schema), &wanted)
+            guess((header, first), (delimiter, schema), wanted)
         };
         let names = schema.header.as_deref();
         let (read, starts) = read_files(paths, (delimiter, names), &ask)?;
@@ -118,9 +129,14 @@ impl UntypedTable {
     /// the rows for which `is_looked_at` returns true: as [`InferredColumns::look_at`] finds them.
     #[must_use]
     pub fn infer(&self, is_looked_at: impl Fn(usize) -> bool + Sync) -> InferredColumns {
+        self.infer_from(&is_looked_at)
+    }
+
+    /// The same, compiled in this crate.
+    fn infer_from(&self, is_looked_at: &(dyn Fn(usize) -> bool + Sync)) -> InferredColumns {
         let columns: Vec<_> = self.schema.columns.iter().zip(&self.columns).collect();
         let seen = in_parallel(&columns, |(schema, column)| {
-            let seen = |column| seen(column, self.rows, &is_looked_at);
+            let seen = |column| seen(column, self.rows, is_looked_at);
             (&schema.name, column.as_ref().map(seen).unwrap_or_default())
         });
         let of = |name: &String| {
@@ -146,13 +162,13 @@ impl UntypedTable {
 
 /// Reads files with the same columns, and returns the first row of each; `ask` decides by the names
 /// and the first bytes of the first file what is read.
-fn read_files<P: AsRef<Path>>(
-    paths: &[P],
+fn read_files(
+    paths: &[&Path],
     (delimiter, names): (Delimiter, Option<&[String]>),
     ask: &dyn Fn(&[String], First<'_>) -> Asked,
 ) -> Result<(ReadFile, Vec<usize>), TableError> {
     let (mut whole, mut starts): (Option<ReadFile>, _) = (None, Vec::new());
-    for path in paths.iter().map(P::as_ref) {
+    for &path in paths {
         let ask = |header: &[String], first: First<'_>| match &whole {
             None => ask(header, first),
             Some(whole) => whole.asked.clone(),
@@ -227,7 +243,7 @@ fn guess(
 }
 
 /// What a column can be by the rows that are looked at.
-fn seen(column: &Column, rows: usize, is_looked_at: impl Fn(usize) -> bool) -> Seen {
+fn seen(column: &Column, rows: usize, is_looked_at: &dyn Fn(usize) -> bool) -> Seen {
     let mut seen = Seen::default();
     match column {
         Column::Number { kind, numbers } => {
