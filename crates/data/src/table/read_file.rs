@@ -9,7 +9,11 @@ use crate::table::parallel::read_in_pieces;
 use crate::table::{Delimiter, Table, TableError, TableSchema};
 
 /// Reads a file of text or of columns.
-pub(super) fn read_file(path: &Path, delimiter: Delimiter, schema: TableSchema) -> Result<Table, TableError> {
+pub(super) fn read_file(
+    path: &Path,
+    delimiter: Delimiter,
+    schema: TableSchema,
+) -> Result<Table, TableError> {
     match Columnar::of(path) {
         Some(format) => read_columns_of_file(path, format, schema),
         None => read_in_pieces(open(path)?, path, delimiter, schema),
