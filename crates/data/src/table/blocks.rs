@@ -24,7 +24,7 @@ pub struct TableBlocks {
 }
 
 enum Source {
-    Rows(RowReader<Box<dyn Read + Send>>),
+    Rows(Box<RowReader<Box<dyn Read + Send>>>),
     /// A file of columns, with the number of rows that were handed out.
     Columns(PathBuf, Table, usize),
 }
@@ -75,7 +75,7 @@ impl TableBlocks {
             }
             None => {
                 let records = Records::of_names(open(path)?, path, delimiter, names)?;
-                Source::Rows(RowReader::new(records, schema)?)
+                Source::Rows(Box::new(RowReader::new(records, schema)?))
             }
         };
         Ok(Self { source, rows: rows.max(1), state: State::First })
