@@ -19,6 +19,7 @@ use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::{Algorithm, OptimizerStep};
 use crate::problem::photos::Photos;
+use crate::problem::prepare_table::PrepareTable;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::sliding::Sliding;
 use crate::problem::train_step::TrainStep;
@@ -307,6 +308,10 @@ pub(crate) fn entries() -> Vec<Entry> {
     ] {
         add(Problem::ReadTable(ReadTable { rows: 1_000_000, reading }), about);
     }
+    add(
+        Problem::PrepareTable(PrepareTable { rows: 1_000_000, least: 20 }),
+        "16 columns of a file read, typed, encoded and scaled",
+    );
     for tail in [Tail::Sums, Tail::Codes] {
         for ([rows, inner, columns], about) in INT8_PRODUCTS {
             add(Problem::Int8Product(Int8Product { rows, inner, columns, tail }), about);

@@ -129,6 +129,9 @@ const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED
 /// Peers for networks: PyTorch in both layouts, and compiled.
 const NETWORK_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-compiled"];
 
+/// Peers for tables.
+const TABLE_PEERS: [&str; 2] = ["pandas", "polars"];
+
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
@@ -230,7 +233,7 @@ fn is_on_tensors(problem: &Problem) -> bool {
     match problem {
         Problem::Conv2d(convolution) => convolution.pass.is_on_tensors(),
         Problem::Conv3d(convolution) => convolution.pass.is_on_tensors(),
-        Problem::Calibrate(_) => false,
+        Problem::Calibrate(_) | Problem::PrepareTable(_) => false,
         _ => true,
     }
 }
@@ -264,6 +267,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::TrainStep(_) => {
             both_layouts().into_iter().chain([candle()]).collect()
         }
+        Problem::PrepareTable(_) => TABLE_PEERS.map(|id| of(id, "tables.py")).to_vec(),
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::KanBasis(_) => KAN_BASIS_PEERS.map(|id| of(id, "kan_bases.py")).to_vec(),

@@ -20,6 +20,7 @@ pub(crate) mod layer_pass;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
 pub(crate) mod photos;
+pub(crate) mod prepare_table;
 pub(crate) mod read_table;
 pub(crate) mod repeated;
 pub(crate) mod sliding;
@@ -55,6 +56,7 @@ pub(crate) enum Problem {
     Photos(photos::Photos),
     Gather(gather::Gather),
     ReadTable(read_table::ReadTable),
+    PrepareTable(prepare_table::PrepareTable),
     Int8Product(int8_product::Int8Product),
     FourBitProduct(four_bit_product::FourBitProduct),
     Int8Network(int8_network::Int8Network),
@@ -84,6 +86,7 @@ impl Problem {
             Self::Photos(task) => task,
             Self::Gather(task) => task,
             Self::ReadTable(task) => task,
+            Self::PrepareTable(task) => task,
             Self::Int8Product(task) => task,
             Self::FourBitProduct(task) => task,
             Self::Int8Network(task) => task,

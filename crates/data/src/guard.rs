@@ -18,7 +18,8 @@ pub(crate) fn guarded<T>(
     })
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a value that is no text".to_owned())

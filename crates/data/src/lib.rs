@@ -72,7 +72,8 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 pub use table::{
     CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
-    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, Vocabulary,
+    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, UntypedColumn,
+    UntypedTable, Vocabulary,
 };
 
 // Samples and their augmentation.

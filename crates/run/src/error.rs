@@ -226,6 +226,12 @@ pub enum RunError {
         /// The first rank that does not see it.
         rank: usize,
     },
+    /// A key of the plan has a value that a run on several ranks does not support.
+    #[error("`{key}` needs a single rank; remove it")]
+    SingleRank {
+        /// The key.
+        key: &'static str,
+    },
     /// Two models cannot be compared.
     #[error(
         "the models cannot be compared: {difference}, from test sample {sample} on; compare runs \

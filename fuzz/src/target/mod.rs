@@ -10,6 +10,8 @@ mod pictures;
 #[cfg(feature = "burn")]
 mod records;
 #[cfg(feature = "burn")]
+mod schemas;
+#[cfg(feature = "burn")]
 mod splines;
 mod streams;
 mod tables;
@@ -98,6 +100,8 @@ pub(crate) const TARGETS: &[Target] = &[
     target("encoder-json", COMMANDS, records::encoder, records::encoder_seeds),
     #[cfg(feature = "burn")]
     target("targets-json", COMMANDS, records::targets, records::targets_seeds),
+    #[cfg(feature = "burn")]
+    target("schema", BURN, schemas::schema, schemas::schema_seeds),
     #[cfg(feature = "burn")]
     target("classes-json", COMMANDS, records::classes, records::classes_seeds),
     #[cfg(feature = "burn")]

@@ -2,4 +2,7 @@
 
 mod cpu;
 
-pub(crate) use cpu::{Affine, append_channels, append_planes, append_values, prefetch};
+pub(crate) use cpu::{
+    Affine, ByteMasks, MASKED_BYTES, append_channels, append_planes, append_values, byte_masks,
+    prefetch,
+};

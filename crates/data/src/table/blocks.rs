@@ -1,10 +1,13 @@
 //! A file's rows as tables of a limited number of rows, one after the other.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::table::asked::{Asked, AskedColumns};
+use crate::table::columnar::Columnar;
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
 use crate::table::open::open;
+use crate::table::read_file::read_columns_of_file;
 use crate::table::records::{Delimiter, Records};
 use crate::table::row_source::RowSource;
 use crate::table::rules::RuleCheck;
@@ -12,10 +15,18 @@ use crate::table::{Table, TableError, TableSchema};
 
 /// The rows of a CSV or TSV file in blocks, in their order: memory is proportional to a block,
 /// whatever the length of the file, which is read once, so that it may be a pipe.
+///
+/// A Parquet or Arrow file is read whole.
 pub struct TableBlocks {
-    reader: RowReader<Box<dyn Read + Send>>,
+    source: Source,
     rows: usize,
     state: State,
+}
+
+enum Source {
+    Rows(Box<RowReader<Box<dyn Read + Send>>>),
+    /// A file of columns, with the number of rows that were handed out.
+    Columns(PathBuf, Table, usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +40,8 @@ impl TableBlocks {
     /// Opens a file for blocks of at most `rows` rows, at least 1, with the columns of a schema.
     ///
     /// `names` has the fields of the first record, trimmed, and returns the names of the columns if
-    /// that is a row; with `None` it is the header. The schema's own names do not matter.
+    /// that is a row; with `None` it is the header. The schema's own names do not matter. A Parquet
+    /// or Arrow file has names of its own.
     ///
     /// # Errors
     /// [`TableError`] with file and line, and those of `names`.
@@ -56,15 +68,26 @@ impl TableBlocks {
         names: impl FnOnce(&[String]) -> Result<Option<Vec<String>>, E>,
     ) -> Result<Self, E> {
         let path = path.as_ref();
-        let records = Records::of_names(open(path)?, path, delimiter, names)?;
-        let reader = RowReader::new(records, schema)?;
-        Ok(Self { reader, rows: rows.max(1), state: State::First })
+        let source = match Columnar::of(path) {
+            Some(format) => {
+                let schema = TableSchema { header: None, ..schema };
+                Source::Columns(path.to_owned(), read_columns_of_file(path, format, schema)?, 0)
+            }
+            None => {
+                let records = Records::of_names(open(path)?, path, delimiter, names)?;
+                Source::Rows(Box::new(RowReader::new(records, schema)?))
+            }
+        };
+        Ok(Self { source, rows: rows.max(1), state: State::First })
     }
 }
 
 impl std::fmt::Debug for TableBlocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = self.reader.records.path();
+        let path = match &self.source {
+            Source::Rows(reader) => reader.records.path(),
+            Source::Columns(path, ..) => path,
+        };
         f.debug_struct("TableBlocks").field("path", &path).field("rows", &self.rows).finish()
     }
 }
@@ -78,8 +101,20 @@ impl Iterator for TableBlocks {
         if before == State::Ended {
             return None;
         }
-        match self.reader.read(self.rows) {
-            Ok(None) if before == State::First => Some(Err(self.reader.empty())),
+        let reader = match &mut self.source {
+            Source::Rows(reader) => reader,
+            Source::Columns(_, table, done) => {
+                let rows = *done..table.rows.min(*done + self.rows);
+                *done = rows.end;
+                if rows.is_empty() {
+                    return None;
+                }
+                self.state = State::Later;
+                return Some(Ok(table.slice(rows)));
+            }
+        };
+        match reader.read(self.rows) {
+            Ok(None) if before == State::First => Some(Err(reader.empty())),
             Ok(None) => None,
             Ok(Some(table)) => {
                 self.state = State::Later;
@@ -93,37 +128,23 @@ impl Iterator for TableBlocks {
 /// Reads the columns of a schema from records.
 pub(super) struct RowReader<R> {
     records: Records<R>,
-    schema: TableSchema,
+    asked: Asked,
     /// The place of each column in a record.
     places: Vec<usize>,
 }
 
 impl<R: Read> RowReader<R> {
     pub(super) fn new(records: Records<R>, schema: TableSchema) -> Result<Self, TableError> {
-        let places = schema.columns.iter().map(|column| records.column(&column.name));
-        let places: Vec<usize> = places.collect::<Result<_, _>>()?;
-        if places.is_empty() {
-            let what = "the schema names no column".to_owned();
-            return Err(TableError::Setting { what, remedy: "add one" });
-        }
-        Ok(Self { records, schema, places })
+        let places = places(&records, &schema)?;
+        Ok(Self { records, asked: Asked::known(schema), places })
     }
 
     /// The next rows, at most `most`; `None` at the end of the file.
     pub(super) fn read(&mut self, most: usize) -> Result<Option<Table>, TableError> {
-        let Self { records, schema, places } = self;
-        let (columns, rows) = read_columns(records, schema, places, most)?;
-        Ok((rows > 0).then(|| Table { schema: schema.clone(), columns, rows }))
-    }
-
-    /// The schema, the place of each of its columns in a record, and the names of all columns.
-    pub(super) fn into_parts(self) -> (TableSchema, Vec<usize>, Vec<String>) {
-        (self.schema, self.places, self.records.header().to_vec())
-    }
-
-    /// The number of lines that were read.
-    pub(super) fn lines(&self) -> u64 {
-        self.records.lines()
+        let Self { records, asked, places } = self;
+        let (columns, rows) = read_columns(records, asked, places, most)?;
+        let columns = columns.into_iter().flatten().collect();
+        Ok((rows > 0).then(|| Table { schema: asked.schema.clone(), columns, rows }))
     }
 
     /// The error of a file without rows.
@@ -132,33 +153,55 @@ impl<R: Read> RowReader<R> {
     }
 }
 
-/// The next rows of the columns of a schema, at most `most`, and how many there are.
+/// The place of each column of a schema in a record.
+pub(super) fn places<R: Read>(
+    records: &Records<R>,
+    schema: &TableSchema,
+) -> Result<Vec<usize>, TableError> {
+    let places = schema.columns.iter().map(|column| records.column(&column.name));
+    let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+    if places.is_empty() {
+        let what = "the schema names no column".to_owned();
+        return Err(TableError::Setting { what, remedy: "add one" });
+    }
+    Ok(places)
+}
+
+/// The next rows of the columns asked for, at most `most`, and how many there are; `None` for a
+/// column whose guess was wrong.
 pub(super) fn read_columns(
     source: &mut impl RowSource,
-    schema: &TableSchema,
+    asked: &Asked,
     places: &[usize],
     most: usize,
-) -> Result<(Vec<Column>, usize), TableError> {
+) -> Result<(AskedColumns, usize), TableError> {
+    let Asked { schema, is_guessed } = asked;
     let mut columns: Vec<_> = schema
         .columns
         .iter()
         .zip(places)
-        .map(|(column, at)| {
+        .zip(is_guessed)
+        .map(|((column, at), is_guessed)| {
             let check = RuleCheck::new(&column.rules);
-            (*at, Column::new(&column.kind), schema.replace.get(&column.name), check)
+            let own = Some(Column::new(&column.kind));
+            (*at, own, schema.replace.get(&column.name), check, *is_guessed)
         })
         .collect();
     let missing = Missing::new(&schema.missing);
     let mut rows = 0;
     while rows < most && source.advance()? {
-        for (at, column, replace, check) in &mut columns {
+        for (at, of_guess, replace, check, is_guessed) in &mut columns {
+            let Some(column) = of_guess else { continue };
             let pushed = trim(source.bytes(*at)).and_then(|field| {
                 let field = replaced(*replace, field);
                 let is_missing = missing.contains(field);
                 column.push(field, is_missing)?;
                 check.as_mut().map_or(Ok(()), |check| check.check(column, is_missing))
             });
-            pushed.map_err(|unfit| unreadable(source, *at, unfit))?;
+            match pushed {
+                Err(Unfit::Number(_)) if *is_guessed => *of_guess = None,
+                pushed => pushed.map_err(|unfit| unreadable(source, *at, unfit))?,
+            }
         }
         rows += 1;
     }

@@ -5,8 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
+use crate::table::columnar::Columnar;
 use crate::table::open::open;
 use crate::table::parallel::read_in_pieces;
+use crate::table::read_file::read_file;
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
 use crate::table::{ColumnKind, TableError, TableSchema};
@@ -35,7 +37,9 @@ pub(super) enum Column {
 }
 
 impl Table {
-    /// Reads a file.
+    /// Reads a file: text, or a Parquet (`.parquet`, `.pq`) or Arrow (`.arrow`, `.feather`, `.ipc`)
+    /// file with the cargo feature `parquet`, whose null values are missing and whose rows are the
+    /// lines of errors.
     ///
     /// # Errors
     /// [`TableError`] with file, line and column.
@@ -44,9 +48,7 @@ impl Table {
         delimiter: Delimiter,
         schema: TableSchema,
     ) -> Result<Self, TableError> {
-        let path = path.as_ref();
-        let file = open(path)?;
-        Self::parse(file, path, delimiter, schema)
+        read_file(path.as_ref(), delimiter, schema)
     }
 
     /// Reads bytes; `path` names them in errors.
@@ -78,7 +80,7 @@ impl Table {
     }
 
     /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without
-    /// the header of a file that has one.
+    /// the header of a file that has one. A record of a Parquet or Arrow file is a line.
     ///
     /// Reads the file again, for an error about a value that was read earlier.
     ///
@@ -91,6 +93,9 @@ impl Table {
         record: usize,
     ) -> Result<u64, TableError> {
         let path = path.as_ref();
+        if Columnar::of(path).is_some() {
+            return Ok(record as u64 + 1);
+        }
         let file = open(path)?;
         let mut records = Records::new(file, path, delimiter, header)?;
         let mut rows = 0;
@@ -220,6 +225,22 @@ impl Column {
         }
     }
 
+    /// The same for so many rows after those of a column, to which they are appended.
+    pub(super) fn after(known: Option<&Self>, kind: &ColumnKind, rows: usize) -> Self {
+        let mut column = Self::new(kind);
+        match &mut column {
+            Self::Category { words, codes } => {
+                if let Some(Self::Category { words: known, .. }) = known {
+                    *words = Words::after(known);
+                }
+                codes.reserve(rows);
+            }
+            Self::Number { numbers, .. } => numbers.reserve(rows),
+            Self::MultiLabel { ends, .. } => ends.reserve(rows),
+        }
+        column
+    }
+
     /// Appends a trimmed field.
     #[inline]
     pub(super) fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
@@ -326,6 +347,12 @@ impl<'a> Missing<'a> {
             begins[usize::from(*first)] = true;
         }
         Self { texts, begins, has_empty: texts.iter().any(String::is_empty) }
+    }
+
+    /// Whether a part of a text may stand for a missing value: it is empty, or begins as one does.
+    #[inline]
+    pub(super) fn may_begin(&self, text: &[u8], start: usize, end: usize) -> bool {
+        start == end || self.begins[usize::from(text[start])]
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 //! Tables composed of numbers, columns and rows.
 
-use crate::table::columns::{Column, MISSING};
-use crate::table::words::Words;
+use std::ops::Range;
+
+use crate::table::columns::{Column, MISSING, start};
 use crate::table::{ColumnKind, Table, TableError, TableSchema};
 
 impl Table {
@@ -50,6 +51,12 @@ impl Table {
         Ok(self)
     }
 
+    /// Neighboring rows.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        let columns = self.columns.iter().map(|column| column.slice(rows.clone())).collect();
+        Self { schema: self.schema.clone(), columns, rows: rows.len() }
+    }
+
     /// The rows of this table, then those of another with the same columns.
     ///
     /// # Errors
@@ -68,6 +75,35 @@ impl Table {
 }
 
 impl Column {
+    /// Neighboring rows, with their words only.
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let mut own = Self::new(&self.kind());
+        match (self, &mut own) {
+            (Self::Number { numbers: of, .. }, Self::Number { numbers, .. }) => {
+                numbers.extend_from_slice(&of[rows]);
+            }
+            (Self::Category { words: of_words, codes: of }, Self::Category { words, codes }) => {
+                let code = |&code: &u32| match code {
+                    MISSING => MISSING,
+                    code => words.renumber(of_words, code),
+                };
+                codes.extend(of[rows].iter().map(code));
+            }
+            (
+                Self::MultiLabel { words: of_words, codes: of, ends: of_ends, .. },
+                Self::MultiLabel { words, codes, ends, .. },
+            ) => {
+                for row in rows {
+                    let labels = &of[start(of_ends, row)..of_ends[row]];
+                    codes.extend(labels.iter().map(|&code| words.renumber(of_words, code)));
+                    ends.push(codes.len());
+                }
+            }
+            _ => unreachable!("a new column has the kind that it was made for"),
+        }
+        own
+    }
+
     /// Appends the rows of a column of the same kind.
     pub(super) fn append(&mut self, other: &Self) {
         match (self, other) {
@@ -78,10 +114,10 @@ impl Column {
                 Self::Category { words, codes },
                 Self::Category { words: other_words, codes: other_codes },
             ) => {
-                let numbers = renumbered(words, other_words);
+                let numbers = words.add(other_words);
                 let number = |&code: &u32| match code {
                     MISSING => MISSING,
-                    code => numbers[code as usize],
+                    code => numbers.number(code),
                 };
                 codes.extend(other_codes.iter().map(number));
             }
@@ -91,20 +127,14 @@ impl Column {
                     words: other_words, codes: other_codes, ends: other_ends, ..
                 },
             ) => {
-                let numbers = renumbered(words, other_words);
+                let numbers = words.add(other_words);
                 let before = codes.len();
-                codes.extend(other_codes.iter().map(|&code| numbers[code as usize]));
+                codes.extend(other_codes.iter().map(|&code| numbers.number(code)));
                 ends.extend(other_ends.iter().map(|end| before + end));
             }
             _ => unreachable!("tables with the same schema have columns of the same kinds"),
         }
     }
-}
-
-/// The code of each of `other`'s words in `words`, to which missing ones are added.
-fn renumbered(words: &mut Words, other: &Words) -> Vec<u32> {
-    let number = |word: &str| words.number(word.as_bytes()).expect("a word is UTF-8");
-    other.words().iter().map(|word| word.as_ref()).map(number).collect()
 }
 
 #[cfg(test)]

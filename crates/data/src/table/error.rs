@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Columns that an error lists.
 const MOST_LISTED: usize = 12;
@@ -46,6 +46,38 @@ pub enum TableError {
         path: PathBuf,
         /// The decoder's message.
         cause: io::Error,
+    },
+    /// A file of columns needs a feature that the build does not have.
+    #[error("`{}` needs the cargo feature `{feature}`; build with it, or save the file as CSV", .path.display())]
+    Feature {
+        /// The file.
+        path: PathBuf,
+        /// The feature.
+        feature: &'static str,
+    },
+    /// The file is no Parquet or Arrow file, is damaged, or needs what its reader does not have.
+    #[error("`{}` cannot be read as its ending says: {cause}", .path.display())]
+    Columnar {
+        /// The file.
+        path: PathBuf,
+        /// The reader's message.
+        cause: Box<dyn Error + Send + Sync>,
+    },
+    /// A column of a Parquet or Arrow file has a type that is not what is read.
+    #[error(
+        "`{}`, column `{column}`: its type is {found}, which cannot be read as {wanted}; convert it, \
+         or leave it out",
+        .path.display()
+    )]
+    ColumnType {
+        /// The file.
+        path: PathBuf,
+        /// The column's name.
+        column: String,
+        /// Its type.
+        found: String,
+        /// What it is read as.
+        wanted: &'static str,
     },
     /// The parser gave up.
     #[error("`{}` line {line} is not a record: {cause}", .path.display())]
@@ -172,6 +204,12 @@ pub enum TableError {
 }
 
 impl TableError {
+    /// The error of a file whose columns are not those of the files before it.
+    pub(super) fn other_columns(path: &Path) -> Self {
+        let what = format!("`{}` has other columns than the files before it", path.display());
+        Self::Setting { what, remedy: "name files of the same columns" }
+    }
+
     /// The same with a later line, for lines that were counted from the middle of a file.
     pub(super) fn below(mut self, lines: u64) -> Self {
         if let Self::Damaged { line, .. }

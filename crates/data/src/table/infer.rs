@@ -6,13 +6,14 @@ use std::path::Path;
 
 use updraft_simd::{Cut, over, pool_threads};
 
+use crate::table::columnar::Columnar;
 use crate::table::columns::{Missing, replaced, trim};
 use crate::table::instant::truth;
 use crate::table::open::open;
 use crate::table::pieces::{FilePieces, OnRows, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
 use crate::table::row_source::RowSource;
-use crate::table::{ColumnKind, TableError, TableSchema};
+use crate::table::{ColumnKind, TableError, TableSchema, UntypedColumn, UntypedTable};
 
 /// The inferred kinds of columns, from the records that were examined.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +40,27 @@ impl InferredColumns {
         is_looked_at: impl Fn(usize) -> bool + Sync,
     ) -> Result<(), TableError> {
         let path = path.as_ref();
+        if Columnar::of(path).is_some() {
+            let all = |_: &str| UntypedColumn::Inferred;
+            let read = UntypedTable::read(&[path], delimiter, schema, all)?;
+            let Self { names, seen } = read.infer(is_looked_at);
+            self.begin(path, &names)?;
+            self.add(&seen);
+            return Ok(());
+        }
         let file = open(path)?;
         self.look_at_bytes(file, path, delimiter, schema, is_looked_at)
+    }
+
+    /// Takes the names of the first file, and refuses others later.
+    fn begin(&mut self, path: &Path, names: &[String]) -> Result<(), TableError> {
+        if self.names.is_empty() {
+            self.names = names.to_vec();
+            self.seen = vec![Seen::default(); names.len()];
+        } else if self.names != names {
+            return Err(TableError::other_columns(path));
+        }
+        Ok(())
     }
 
     /// The same for bytes; `path` names them in errors.
@@ -57,14 +77,9 @@ impl InferredColumns {
     ) -> Result<(), TableError> {
         let path = path.as_ref();
         let mut pieces = FilePieces::new(bytes, delimiter);
-        let mut records = Records::new(pieces.first(), path, delimiter, schema.header.as_deref())?;
-        if self.names.is_empty() {
-            self.names = records.header().to_vec();
-            self.seen = vec![Seen::default(); self.names.len()];
-        } else if self.names != records.header() {
-            let what = format!("`{}` has other columns than the files before it", path.display());
-            return Err(TableError::Setting { what, remedy: "name files of the same columns" });
-        }
+        let first = pieces.first().into_reader();
+        let mut records = Records::new(first, path, delimiter, schema.header.as_deref())?;
+        self.begin(path, records.header())?;
         let missing = &Missing::new(&schema.missing);
         let replace: Vec<_> = self.names.iter().map(|name| schema.replace.get(name)).collect();
         let (replace, is_looked_at) = (&replace, &is_looked_at);
@@ -73,8 +88,8 @@ impl InferredColumns {
         self.add(&seen);
         let mut lines = records.lines();
         let header = self.names.clone();
-        let count = |piece: Piece| (piece.count(path, delimiter, &header), piece);
-        for_each_piece(pieces, count, |counted| {
+        let count = |(): &(), piece: Piece| (piece.count(path, delimiter, &header), piece);
+        for_each_piece(pieces, &mut (), count, |(), counted| {
             let jobs = counted.into_iter().map(|(count, piece)| {
                 let first_row = rows;
                 rows += count;
@@ -94,6 +109,11 @@ impl InferredColumns {
             }
             Ok(())
         })
+    }
+
+    /// What was seen of columns that were read already.
+    pub(super) const fn of_seen(names: Vec<String>, seen: Vec<Seen>) -> Self {
+        Self { names, seen }
     }
 
     fn add(&mut self, seen: &[Seen]) {
@@ -153,7 +173,7 @@ impl<F: Fn(usize) -> bool> OnRows for Look<'_, F> {
 
 /// What a column can be by the values that were looked at.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+pub(super) struct Seen {
     has_value: bool,
     /// Whether a value is no number, no date, or no truth value.
     no_number: bool,
@@ -162,7 +182,17 @@ struct Seen {
 }
 
 impl Seen {
-    fn look_at(&mut self, field: &[u8]) {
+    /// What values of a kind with numbers are, all of them.
+    pub(super) fn of(kind: &ColumnKind) -> Self {
+        Self {
+            has_value: true,
+            no_number: *kind != ColumnKind::Number,
+            no_date: *kind != ColumnKind::Date,
+            no_truth: *kind != ColumnKind::Boolean,
+        }
+    }
+
+    pub(super) fn look_at(&mut self, field: &[u8]) {
         self.has_value = true;
         self.no_number = self.no_number || ColumnKind::Number.number(field).is_none();
         self.no_date = self.no_date || ColumnKind::Date.number(field).is_none();
@@ -170,7 +200,7 @@ impl Seen {
     }
 
     /// Whether nothing else can be found.
-    const fn is_category(self) -> bool {
+    pub(super) const fn is_category(self) -> bool {
         self.no_number && self.no_date && self.no_truth
     }
 

@@ -1,20 +1,25 @@
 //! Tables: columns read in one pass, and their encoding fitted on the training part.
 
+mod asked;
 mod blocks;
+mod columnar;
 mod columns;
 mod compose;
 mod encoded;
 mod encoder;
 mod error;
 mod feature;
+mod field_ends;
 mod infer;
 mod instant;
 mod number;
 mod open;
 mod parallel;
 mod pieces;
+mod plain_columns;
 mod plain_records;
 mod quotes;
+mod read_file;
 mod ready_column;
 mod records;
 mod row_config;
@@ -23,6 +28,7 @@ mod rows;
 mod rules;
 mod scale;
 mod schema;
+mod untyped;
 mod vocabulary;
 mod words;
 
@@ -39,6 +45,7 @@ pub use rows::{EncodedRows, RowEncoder};
 pub use rules::ColumnRules;
 pub use scale::{NumberScale, Scaling};
 pub use schema::{ColumnKind, ColumnSchema, TableSchema};
+pub use untyped::{UntypedColumn, UntypedTable};
 pub use vocabulary::Vocabulary;
 
 pub(crate) use records::Records;

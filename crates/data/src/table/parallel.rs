@@ -5,12 +5,20 @@ use std::path::Path;
 
 use updraft_simd::{over, pool_threads};
 
-use crate::table::blocks::{RowReader, read_columns};
-use crate::table::columns::Column;
-use crate::table::pieces::{FilePieces, OnRows, Piece, for_each_piece};
+use crate::table::asked::{Asked, AskedColumns, First};
+use crate::table::blocks::{places, read_columns};
+use crate::table::pieces::{FilePieces, Piece, for_each_piece};
 use crate::table::records::{Delimiter, Records};
-use crate::table::row_source::RowSource;
 use crate::table::{Table, TableError, TableSchema};
+
+/// Columns that were asked for: `None` for one whose guess was wrong.
+pub(super) struct ReadFile {
+    pub(super) asked: Asked,
+    pub(super) columns: AskedColumns,
+    pub(super) rows: usize,
+    /// The names of all columns.
+    pub(super) header: Vec<String>,
+}
 
 /// Reads all rows: the result and the errors are those of a single thread.
 pub(super) fn read_in_pieces<R: Read + Send>(
@@ -19,23 +27,34 @@ pub(super) fn read_in_pieces<R: Read + Send>(
     delimiter: Delimiter,
     schema: TableSchema,
 ) -> Result<Table, TableError> {
+    let names = schema.header.clone();
+    let ask = |_: &[String], _: First<'_>| Asked::known(schema);
+    let ReadFile { asked: Asked { schema, .. }, columns, rows, .. } =
+        read_asked(bytes, path, (delimiter, names.as_deref()), ask)?;
+    Ok(Table { schema, columns: columns.into_iter().flatten().collect(), rows })
+}
+
+/// The same for columns that `ask` decides by the names of all columns and the first bytes.
+pub(super) fn read_asked<R: Read + Send>(
+    bytes: R,
+    path: &Path,
+    (delimiter, names): (Delimiter, Option<&[String]>),
+    ask: impl FnOnce(&[String], First<'_>) -> Asked,
+) -> Result<ReadFile, TableError> {
     let mut pieces = FilePieces::new(bytes, delimiter);
-    let records = Records::new(pieces.first(), path, delimiter, schema.header.as_deref())?;
-    let mut reader = RowReader::new(records, schema)?;
-    let first = reader.read(usize::MAX)?;
-    let mut lines = reader.lines();
-    let (schema, places, header) = reader.into_parts();
-    let mut rows = first.as_ref().map_or(0, |first| first.rows);
-    let mut columns = match first {
-        Some(first) => first.columns,
-        None => schema.columns.iter().map(|column| Column::new(&column.kind)).collect(),
+    let first = pieces.first();
+    let header = Records::new(first.bytes(), path, delimiter, names);
+    let header = header.map(|records| records.header().to_vec()).unwrap_or_default();
+    let asked = ask(&header, First::Bytes(first.bytes()));
+    let mut records = Records::new(first.into_reader(), path, delimiter, names)?;
+    let places = places(&records, &asked.schema)?;
+    let (mut columns, mut rows) = read_columns(&mut records, &asked, &places, usize::MAX)?;
+    let mut lines = records.lines();
+    let read = |before: &Vec<_>, mut piece: Piece| {
+        piece.columns(path, delimiter, &header, (&asked, &places), before)
     };
-    let read = |mut piece: Piece| {
-        let columns = ReadColumns { schema: &schema, places: &places };
-        piece.read(path, delimiter, &header, columns)
-    };
-    for_each_piece(pieces, read, |results| {
-        let mut later: Vec<Vec<Column>> = columns.iter().map(|_| Vec::new()).collect();
+    for_each_piece(pieces, &mut columns, read, |columns, results| {
+        let mut later: Vec<Vec<_>> = columns.iter().map(|_| Vec::new()).collect();
         for result in results {
             let ((more, count), more_lines) =
                 result.map_err(|error: TableError| error.below(lines))?;
@@ -45,14 +64,19 @@ pub(super) fn read_in_pieces<R: Read + Send>(
         }
         let jobs: Vec<_> = columns.iter_mut().zip(later).collect();
         over(jobs, &mut vec![(); pool_threads()], |_, (column, later), ()| {
-            later.iter().for_each(|later| column.append(later));
+            for later in later {
+                match (column.as_mut(), later) {
+                    (Some(column), Some(later)) => column.append(&later),
+                    _ => *column = None,
+                }
+            }
         });
         Ok(())
     })?;
     if rows == 0 {
         return Err(TableError::Empty { path: path.to_owned() });
     }
-    Ok(Table { schema, columns, rows })
+    Ok(ReadFile { asked, columns, rows, header })
 }
 
 /// The result of `work` for each item, in their order.
@@ -63,23 +87,10 @@ pub(super) fn in_parallel<T: Sync, U: Send>(items: &[T], work: impl Fn(&T) -> U 
     results.into_iter().flatten().collect()
 }
 
-/// Reads the columns of a schema.
-struct ReadColumns<'a> {
-    schema: &'a TableSchema,
-    places: &'a [usize],
-}
-
-impl OnRows for ReadColumns<'_> {
-    type Result = Result<(Vec<Column>, usize), TableError>;
-
-    fn run(self, rows: &mut impl RowSource) -> Self::Result {
-        read_columns(rows, self.schema, self.places, usize::MAX)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::blocks::RowReader;
     use crate::table::{ColumnKind, ColumnRules, InferredColumns};
 
     /// Longer than the first piece and some others.

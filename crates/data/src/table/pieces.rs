@@ -7,6 +7,11 @@ use std::path::Path;
 use updraft_simd::{over, pool_threads};
 
 use crate::table::TableError;
+use crate::table::asked::{Asked, AskedColumns};
+use crate::table::blocks::read_columns;
+use crate::table::columns::Column;
+use crate::table::field_ends::FieldEnds;
+use crate::table::plain_columns::read_plain;
 use crate::table::plain_records::{PlainRecords, count_plain, is_plain};
 use crate::table::quotes::Quotes;
 use crate::table::records::{Delimiter, MOST_RECORD_BYTES, Records};
@@ -38,6 +43,36 @@ pub(super) trait OnRows {
 impl Piece {
     const fn new(bytes: Vec<u8>, fault: Option<io::Error>) -> Self {
         Self { bytes, fault, is_plain: OnceCell::new() }
+    }
+
+    /// The bytes before the fault.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes, then the fault.
+    pub(super) fn into_reader(self) -> impl Read {
+        Cursor::new(self.bytes).chain(Failing(self.fault))
+    }
+
+    /// The columns asked for, to be appended to those before, with the number of rows, and the number
+    /// of lines. Lines of errors are counted from the beginning of the piece.
+    pub(super) fn columns(
+        &mut self,
+        path: &Path,
+        delimiter: Delimiter,
+        header: &[String],
+        (asked, places): (&Asked, &[usize]),
+        before: &[Option<Column>],
+    ) -> Result<((AskedColumns, usize), u64), TableError> {
+        let mut ends = FieldEnds::default();
+        if self.is_short() && ends.find(&self.bytes, delimiter.byte(), header.len()) {
+            let rows = ends.rows();
+            if let Ok(columns) = read_plain(&self.bytes, &ends, (asked, places), before) {
+                return Ok(((columns, rows), rows as u64));
+            }
+        }
+        self.read(path, delimiter, header, ReadColumns { asked, places })
     }
 
     /// Runs on the records, and returns the number of lines, too; those of lines without quotes are
@@ -79,8 +114,26 @@ impl Piece {
 
     /// Whether its records are plain, and none can be too long.
     fn is_plain(&self) -> bool {
-        let is_short = self.bytes.len() as u64 <= MOST_RECORD_BYTES;
-        is_short && self.fault.is_none() && *self.is_plain.get_or_init(|| is_plain(&self.bytes))
+        self.is_short() && *self.is_plain.get_or_init(|| is_plain(&self.bytes))
+    }
+
+    /// Whether no record can be too long, and nothing is wrong after the last.
+    fn is_short(&self) -> bool {
+        self.bytes.len() as u64 <= MOST_RECORD_BYTES && self.fault.is_none()
+    }
+}
+
+/// Reads the columns asked for row by row.
+struct ReadColumns<'a> {
+    asked: &'a Asked,
+    places: &'a [usize],
+}
+
+impl OnRows for ReadColumns<'_> {
+    type Result = Result<(AskedColumns, usize), TableError>;
+
+    fn run(self, rows: &mut impl RowSource) -> Self::Result {
+        read_columns(rows, self.asked, self.places, usize::MAX)
     }
 }
 
@@ -109,9 +162,8 @@ impl<R: Read> FilePieces<R> {
     }
 
     /// The first piece, which has the header.
-    pub(super) fn first(&mut self) -> impl Read + use<R> {
-        let first = self.next(FIRST_BYTES).unwrap_or_else(|| Piece::new(Vec::new(), None));
-        Cursor::new(first.bytes).chain(Failing(first.fault))
+    pub(super) fn first(&mut self) -> Piece {
+        self.next(FIRST_BYTES).unwrap_or_else(|| Piece::new(Vec::new(), None))
     }
 
     /// At least so many bytes in whole records; fewer at the end of the file, and at a fault.
@@ -150,18 +202,9 @@ impl<R: Read> FilePieces<R> {
 
 /// Appends so many bytes, or all there are.
 fn fill(from: &mut impl Read, bytes: &mut Vec<u8>, add: usize) -> io::Result<()> {
-    let mut filled = bytes.len();
-    bytes.resize(filled + add, 0);
-    let read = loop {
-        match from.read(&mut bytes[filled..]) {
-            Ok(0) => break Ok(()),
-            Ok(read) => filled += read,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => break Err(cause),
-        }
-    };
-    bytes.truncate(filled);
-    read
+    // One byte more: without it, the end of the bytes is looked for in a larger room.
+    bytes.reserve_exact(add + 1);
+    from.by_ref().take(add as u64).read_to_end(bytes).map(drop)
 }
 
 /// A task of a thread.
@@ -172,14 +215,16 @@ enum Job<'a, R, T> {
     Run(Piece, &'a mut Option<T>),
 }
 
-/// Runs `work` on the other pieces, several at once, and hands the results on in their order.
+/// Runs `work` on the other pieces, several at once, and hands the results on in their order; `work`
+/// sees the state after some of the pieces before its own.
 ///
 /// # Errors
 /// Those of `take`.
-pub(super) fn for_each_piece<R: Read + Send, T: Send, E>(
+pub(super) fn for_each_piece<R: Read + Send, S: Sync, T: Send, E>(
     mut pieces: FilePieces<R>,
-    work: impl Fn(Piece) -> T + Sync,
-    mut take: impl FnMut(Vec<T>) -> Result<(), E>,
+    state: &mut S,
+    work: impl Fn(&S, Piece) -> T + Sync,
+    mut take: impl FnMut(&mut S, Vec<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut threads = vec![(); pool_threads()];
     let most = AT_ONCE * threads.len();
@@ -190,13 +235,14 @@ pub(super) fn for_each_piece<R: Read + Send, T: Send, E>(
         let runs = read.into_iter().zip(&mut results);
         let runs = runs.map(|(piece, result)| Job::Run(piece, result));
         let jobs: Vec<_> = [Job::Read(&mut pieces, &mut next)].into_iter().chain(runs).collect();
+        let before = &*state;
         over(jobs, &mut threads, |_, job, ()| match job {
             Job::Read(pieces, next) => {
                 next.extend(std::iter::from_fn(|| pieces.next(PIECE_BYTES)).take(most));
             }
-            Job::Run(piece, result) => *result = Some(work(piece)),
+            Job::Run(piece, result) => *result = Some(work(before, piece)),
         });
-        take(results.into_iter().flatten().collect())?;
+        take(state, results.into_iter().flatten().collect())?;
         if next.is_empty() {
             return Ok(());
         }

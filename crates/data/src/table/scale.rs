@@ -62,7 +62,7 @@ impl NumberScale {
             }
             Scaling::Quantile => {
                 let mut sorted: Vec<f64> = numbers.filter(is_number).collect();
-                sorted.sort_by(f64::total_cmp);
+                sorted.sort_unstable_by(f64::total_cmp);
                 Self::of_sorted(&sorted)
             }
         })

@@ -154,6 +154,9 @@ pub(super) fn train<W: Workload>(
         training;
     let trace_steps = training.trace_steps.filter(|steps| *steps > 0);
     let (rank, count) = (collective.rank(), collective.size());
+    if let Some(key) = plan.task.single_rank_key().filter(|_| count > 1) {
+        return Err(RunError::SingleRank { key });
+    }
     let is_first = rank == 0;
     let (started, cpu_before) = began;
     let task = workload.task();

@@ -244,6 +244,13 @@ fn unusable_tables_are_refused_with_file_line_and_column() {
             "column `size`: 1e39 is beyond what f32 holds",
         ),
         ("2,red,a\n", vec![], "line 2"),
+        // Training rows alone decide that it is a number.
+        (
+            "large,red,a,7,3,yes,low,\n",
+            vec![],
+            "test.csv` line 2, column `size`: expected a finite number, got `large`; correct it",
+        ),
+        ("2,red,a,7,three,yes,low,\n", vec![], "set `targets.price.kind`"),
         ("2,red,a,7,3,yes,low,\n", vec!["data.leave_out=[\"colour\"]"], "no column `colour`"),
     ] {
         let dir = tempfile::tempdir().expect("temporary folder");

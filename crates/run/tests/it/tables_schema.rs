@@ -56,6 +56,27 @@ fn the_inferred_schema_is_taken_by_a_config_and_gives_the_same_run() {
 }
 
 #[test]
+fn the_kind_of_a_column_follows_from_its_last_training_row() {
+    // The word is far behind the rows from which kinds are guessed.
+    for (last, sets, kind) in [
+        ("9", vec![], "number"),
+        ("late", vec![], "category"),
+        ("2024-02-29", vec![], "category"),
+        ("late", vec!["data.missing=[\"?\", \"late\"]"], "number"),
+        ("late", vec!["data.replace={gap = {late = \"7\"}}"], "number"),
+    ] {
+        let (dir, plan) = mixed(&[&["train.epochs=1"][..], &sets].concat(), &rows(40, 1000));
+        let text = format!("{HEADER}{}2,red,a,{last},3,yes,low,\n", rows(4000, 0));
+        fs::write(dir.path().join("train.csv"), text).expect("written");
+        let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+        let schema = schema_of(&trained.folder);
+        let gap = schema.split("[[column]]").find(|column| column.contains("\"gap\""));
+        let gap = gap.expect("a column");
+        assert!(gap.contains(&format!("kind = \"{kind}\"")), "{last} {sets:?}: {gap}");
+    }
+}
+
+#[test]
 fn an_edited_schema_decides_kinds_words_and_features() {
     let (dir, plan) = mixed(&[], &rows(40, 1000));
     let about = |plan: &Plan| workload(plan, None).about().data;
@@ -138,4 +159,41 @@ fn a_schema_that_cannot_be_used_is_refused_with_its_file() {
         let error = error.map(drop).expect_err("refused").to_string();
         assert!(error.contains("is not read beside `data.schema"), "{error}");
     }
+}
+
+/// As the fuzz target `schema`, with a byte of a schema changed at a time.
+#[test]
+fn a_damaged_schema_is_read_or_refused() {
+    let rows = "size,color,sold,day,tags,price\n1.5,red,yes,2024-02-29,a;b,1\n\
+                2,blue,no,2023-01-01,,2\n?,red,yes,2022-12-31,b,3\n4,,no,?,a,4\n\
+                5,green,yes,2021-07-01,c;a,5\n6,blue,no,2020-01-31,b,6\n";
+    let config = "task = \"tables\"\n\
+                  data = { source = \"files\", files = [\"rows.csv\"], test_fraction = 0.5 }\n\
+                  targets = { price = { kind = \"number\" } }\nmodel = { hidden = 4 }\n\
+                  train = { epochs = 1, batch = 1 }\n";
+    let schema = b"[[column]]\nname = \"size\"\nkind = \"number\"\n\
+                   [[column]]\nname = \"color\"\nkind = \"category\"\nvalues = [\"red\", \"blue\"]\n\
+                   [[column]]\nname = \"sold\"\nkind = \"boolean\"\nmissing = false\n\
+                   [[column]]\nname = \"day\"\nkind = \"date\"\n\
+                   [[column]]\nname = \"tags\"\nkind = \"list\"\nseparator = \";\"\n";
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("rows.csv"), rows).expect("written");
+    let path = dir.path().join("schema.toml");
+    let own = format!("data.schema={}", path.display());
+    let plan = with(dir.path(), config, &[&own]);
+    let opened = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("written");
+        open(&plan, None)
+    };
+    opened(schema).expect("the whole schema");
+    let mut refused = 0;
+    for at in 0..schema.len() {
+        for byte in [b'"', b'x', b'0', 0xFF] {
+            let mut bytes = schema.to_vec();
+            bytes[at] = byte;
+            refused += usize::from(opened(&bytes).is_err());
+        }
+        refused += usize::from(opened(&schema[..at]).is_err());
+    }
+    assert!(refused > schema.len(), "{refused}");
 }

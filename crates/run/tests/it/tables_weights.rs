@@ -1,12 +1,15 @@
 //! Weights of the losses of several targets that follow the norms of their gradients.
 
-use updraft_run::{RunFolder, Trained, read_metrics};
+use std::time::{Duration, Instant};
+
+use updraft_distributed::{Shared, Threads};
+use updraft_run::{RunFolder, Trained, Training, read_metrics};
 use updraft_trainer::Ending;
 
 use crate::any_run::contents;
 use crate::plans::read_with;
 use crate::tables::{MIXED, mixed, rows};
-use crate::train::{Watcher, train};
+use crate::train::{Watcher, device, train, workload};
 
 /// The weights after each epoch, by target.
 fn weights(folder: &RunFolder) -> Vec<Vec<f64>> {
@@ -114,4 +117,23 @@ fn balanced_weights_are_refused_on_several_ranks() {
     let key = plan(&["train.target_weights=gradient-norm"]).task.single_rank_key();
     assert_eq!(key, Some("train.target_weights"));
     assert_eq!(plan(&["train.target_weights=uncertainty"]).task.single_rank_key(), None);
+    let (_data, plan) = mixed(&["train.target_weights=gradient-norm"], &rows(40, 1000));
+    let runs = tempfile::tempdir().expect("temporary folder");
+    let (device, selection) = device();
+    for engine in Threads::group(2, Duration::from_secs(10)) {
+        let training = Training {
+            plan: &plan,
+            device: &device,
+            selection: &selection,
+            runs: runs.path(),
+            resumed: None,
+            collective: Shared::new(engine),
+            trace_steps: None,
+            began: (Instant::now(), None),
+        };
+        let trained = workload(&plan, None).train(training, &mut Watcher::default());
+        let error = trained.map(drop).expect_err("refused").to_string();
+        assert_eq!(error, "`train.target_weights` needs a single rank; remove it");
+    }
+    assert!(std::fs::read_dir(runs.path()).expect("a folder").next().is_none(), "a run began");
 }

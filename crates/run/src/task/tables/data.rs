@@ -68,11 +68,11 @@ impl TableData {
             Source::Files(_) => {
                 let mut files = Files::new(plan, paths);
                 let (truth, training) = files.targets(targets)?;
-                let place = |row: usize| files.place(row);
                 let split = Split::of(plan, targets, (&truth, training), seed, &mut notes)?;
                 let mut is_training = vec![false; truth.rows()];
                 split.train.iter().for_each(|&row| is_training[row] = true);
                 let features = files.features(targets, &is_training)?;
+                let place = |row: usize| files.place(row);
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
             }
         }

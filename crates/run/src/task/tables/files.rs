@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use updraft_data::{
     Collate, ColumnKind, DataError, Delimiter, Draw, Formula, InferredColumns, Table, TableError,
-    TableSchema, TargetBatch, formula_samples, interaction_csv, label_csv,
+    TableSchema, TargetBatch, UntypedColumn, UntypedTable, formula_samples, interaction_csv,
+    label_csv,
 };
 
 use super::column_error::{check_names, of_table};
@@ -21,12 +22,15 @@ pub(super) struct Files<'a> {
     training: usize,
     /// The first row of each.
     starts: Vec<usize>,
+    /// Their columns of features, if they were read with the targets.
+    untyped: Option<UntypedTable>,
 }
 
 impl<'a> Files<'a> {
     pub(super) fn new(plan: &'a DataPlan, [training, test]: [Vec<PathBuf>; 2]) -> Self {
         let count = training.len();
-        Self { plan, paths: [training, test].concat(), training: count, starts: Vec::new() }
+        let paths = [training, test].concat();
+        Self { plan, paths, training: count, starts: Vec::new(), untyped: None }
     }
 
     /// Reads the targets of all files, and the column of groups; returns them with the number of
@@ -37,7 +41,10 @@ impl<'a> Files<'a> {
             Some(group) => schema.category(group),
             None => schema,
         };
-        let (table, starts) = self.read(&schema, targets)?;
+        let (table, starts) = match self.read_untyped(&schema, targets) {
+            Some(read) => read,
+            None => self.read(&schema, targets)?,
+        };
         let training = starts.get(self.training).copied().unwrap_or(table.rows());
         self.starts = starts;
         Ok((table, training))
@@ -45,18 +52,24 @@ impl<'a> Files<'a> {
 
     /// Reads the features of all files; training rows decide the kind of each column.
     pub(super) fn features(
-        &self,
+        &mut self,
         targets: &TargetsPlan,
         is_training: &[bool],
     ) -> Result<Table, RunError> {
-        let base = self.plan.schema();
-        let mut inferred = InferredColumns::default();
-        for (path, start) in self.paths.iter().zip(&self.starts).take(self.training) {
-            let is_looked_at = |row| is_training.get(start + row).copied().unwrap_or(false);
-            inferred.look_at(path, self.plan.source.delimiter(), &base, is_looked_at)?;
-        }
+        let is_training = |row: usize| is_training.get(row).copied().unwrap_or(false);
+        let mut untyped = self.untyped.take();
+        let inferred = match &untyped {
+            Some(untyped) => untyped.infer(is_training),
+            None => self.infer(is_training)?,
+        };
         let schema = feature_schema(self.plan, targets, &inferred)?;
-        let mut table = self.read(&schema, targets)?.0;
+        let read = untyped.as_mut().and_then(|untyped| untyped.take(&schema));
+        drop(untyped);
+        let mut table = match read {
+            Some(table) => table,
+            // Reading by the schema reports a field that does not fit, with its place.
+            None => self.read(&schema, targets)?.0,
+        };
         if let Some(files) = self.plan.source.with_file_features() {
             let ends = self.starts.iter().skip(2).copied().chain([table.rows()]);
             let own = self.starts.iter().skip(1).zip(ends);
@@ -79,6 +92,54 @@ impl<'a> Files<'a> {
             // It was just read.
             Err(_) => format!("`{}` row {}", path.display(), record + 1),
         }
+    }
+
+    /// Reads all columns that the plan needs in one pass, keeps those of the features, and returns
+    /// those of a schema with the first row of each file; `None` if that finds any fault.
+    fn read_untyped(
+        &mut self,
+        schema: &TableSchema,
+        targets: &TargetsPlan,
+    ) -> Option<(Table, Vec<usize>)> {
+        let plan = self.plan;
+        if plan.columns.is_some() {
+            return None;
+        }
+        let wanted = |name: &str| {
+            let of_schema = schema.columns.iter().find(|column| column.name == name);
+            let is_feature = || match &plan.features {
+                Some(features) => features.iter().any(|feature| feature == name),
+                None => !plan.leave_out.iter().any(|other| other == name),
+            };
+            match of_schema.map(|column| column.kind.clone()).or_else(|| given_kind(plan, name)) {
+                Some(kind) => UntypedColumn::Of(kind),
+                None if is_feature() && !targets.targets.contains_key(name) => {
+                    UntypedColumn::Inferred
+                }
+                None => UntypedColumn::LeftOut,
+            }
+        };
+        let delimiter = plan.source.delimiter();
+        let read = UntypedTable::read(&self.paths, delimiter, &plan.schema(), wanted);
+        let mut untyped = read.ok()?;
+        let table = untyped.take(schema)?;
+        let starts = untyped.starts().to_vec();
+        self.untyped = Some(untyped);
+        Some((table, starts))
+    }
+
+    /// The kinds of the columns, by the training rows.
+    fn infer(
+        &self,
+        is_training: impl Fn(usize) -> bool + Sync,
+    ) -> Result<InferredColumns, RunError> {
+        let base = self.plan.schema();
+        let mut inferred = InferredColumns::default();
+        for (path, start) in self.paths.iter().zip(&self.starts).take(self.training) {
+            let is_looked_at = |row| is_training(start + row);
+            inferred.look_at(path, self.plan.source.delimiter(), &base, is_looked_at)?;
+        }
+        Ok(inferred)
     }
 
     fn read(
@@ -143,28 +204,16 @@ pub(super) fn feature_schema(
     }
     let mut schema = plan.schema();
     for name in names {
-        let kind = if let Some(separator) = plan.lists.get(&name) {
-            ColumnKind::MultiLabel { separator: *separator }
-        } else if plan.numbers.contains(&name) {
-            ColumnKind::Number
-        } else if plan.categories.contains(&name) {
-            ColumnKind::Category
-        } else if plan.booleans.contains(&name) {
-            ColumnKind::Boolean
-        } else if plan.dates.contains(&name) {
-            ColumnKind::Date
-        } else {
-            match inferred.kind(&name) {
-                Some(kind) => kind,
-                // Reading it reports that it is missing.
-                None if !inferred.names().contains(&name) => ColumnKind::Category,
-                None => {
-                    let reason = format!(
-                        "the column `{name}` has no value in any training row; leave it out with \
-                         `data.leave_out`"
-                    );
-                    return Err(RunError::Unusable { reason });
-                }
+        let kind = match given_kind(plan, &name).or_else(|| inferred.kind(&name)) {
+            Some(kind) => kind,
+            // Reading it reports that it is missing.
+            None if !inferred.names().contains(&name) => ColumnKind::Category,
+            None => {
+                let reason = format!(
+                    "the column `{name}` has no value in any training row; leave it out with \
+                     `data.leave_out`"
+                );
+                return Err(RunError::Unusable { reason });
             }
         };
         schema = schema.column(name, kind);
@@ -174,6 +223,19 @@ pub(super) fn feature_schema(
         return Err(RunError::Unusable { reason: reason.to_owned() });
     }
     Ok(schema)
+}
+
+/// The kind that the plan gives a feature.
+fn given_kind(plan: &DataPlan, name: &str) -> Option<ColumnKind> {
+    let is_in = |names: &[String]| names.iter().any(|other| other == name);
+    match plan.lists.get(name) {
+        Some(separator) => Some(ColumnKind::MultiLabel { separator: *separator }),
+        None if is_in(&plan.numbers) => Some(ColumnKind::Number),
+        None if is_in(&plan.categories) => Some(ColumnKind::Category),
+        None if is_in(&plan.booleans) => Some(ColumnKind::Boolean),
+        None if is_in(&plan.dates) => Some(ColumnKind::Date),
+        None => None,
+    }
 }
 
 /// Generated rows as a table of targets and one of features.
