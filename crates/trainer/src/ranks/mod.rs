@@ -18,6 +18,7 @@ pub use self::evaluation::evaluate_on_ranks;
 pub(crate) use self::packing::has_gradient;
 use self::statistics::Layout;
 pub(crate) use self::statistics::Statistics;
+pub use self::statistics::count_statistics;
 pub use self::synchronized::{GatherNumbers, Synchronize};
 use crate::bits::Bits;
 use crate::error::TrainError;
