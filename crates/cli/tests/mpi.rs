@@ -1,5 +1,6 @@
 //! Commands on several ranks: `train` repeats its bits, ends if a rank is killed, and resumes; `eval`
 //! and `predict` print what one rank prints.
+// tidy: long because every scenario uses the same launchers and runs
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test without a harness")]
 
 use std::collections::BTreeMap;
