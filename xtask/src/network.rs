@@ -23,8 +23,8 @@ const SUBNET: &str = "10.213.0";
 /// The latency of the estimate where the kernel cannot limit it, in µs: about that of two namespaces.
 const UNLIMITED_US: f64 = 20.0;
 
-/// Removes the namespaces whose names begin with `$1` and ends what runs in them, when its standard
-/// input is closed: also if the process that holds the other end was killed.
+/// Removes the namespaces whose names begin with `$1`, ends what runs in them, and removes the folder
+/// `$2`, when its standard input is closed: also if the process that holds the other end was killed.
 const GUARD: &str = r#"
 trap '' INT TERM HUP
 cat > /dev/null
@@ -35,6 +35,7 @@ for name in $(ip netns list | cut -d' ' -f1); do
             ip netns del "$name";;
     esac
 done 2> /dev/null
+rm -rf "$2"
 "#;
 
 /// Starts a program in the namespace of a rank, whose names begin with `$1`.
@@ -102,11 +103,7 @@ fn missing() -> Option<String> {
 
 /// Trains, checks the result, and prints the exchange beside its estimate.
 fn measure(options: &Options, network: &Network) -> Result<(), String> {
-    let folder = std::env::temp_dir().join(&network.names);
-    let measured = train(options, network, &folder);
-    let removed = fs::remove_dir_all(&folder);
-    let Measured { exchange_ms, losses } = measured?;
-    removed.map_err(|cause| format!("cannot remove `{}`: {cause}", folder.display()))?;
+    let Measured { exchange_ms, losses } = train(options, network)?;
     let latency_us = if network.has_latency { options.latency_us } else { UNLIMITED_US };
     let estimate_ms = estimate_ms(options, latency_us)?;
     let [tenth, median] = [0.1, 0.5].map(|share| percentile(&exchange_ms, share));
@@ -128,7 +125,8 @@ fn measure(options: &Options, network: &Network) -> Result<(), String> {
 }
 
 /// Trains on the ranks, and reads what they did.
-fn train(options: &Options, network: &Network, runs: &Path) -> Result<Measured, String> {
+fn train(options: &Options, network: &Network) -> Result<Measured, String> {
+    let runs = &network.runs;
     let mut mpirun = network.inside("hub", "mpirun");
     let subnet = format!("{SUBNET}.0/24");
     mpirun.args(["-n", &options.ranks.to_string(), "--oversubscribe", "--bind-to", "none"]);
@@ -266,6 +264,8 @@ enum Failure {
 struct Network {
     /// The beginning of their names.
     names: String,
+    /// The folder of the runs, which is removed, too.
+    runs: PathBuf,
     /// Whether the latency is limited.
     has_latency: bool,
     _guard: Guard,
@@ -274,8 +274,9 @@ struct Network {
 impl Network {
     fn new(options: &Options) -> Result<Self, Failure> {
         let names = format!("updraft-{}", std::process::id());
-        let guard = Guard::start(&names).map_err(Failure::Failed)?;
-        let mut network = Self { names, has_latency: true, _guard: guard };
+        let runs = std::env::temp_dir().join(&names);
+        let guard = Guard::start(&names, &runs).map_err(Failure::Failed)?;
+        let mut network = Self { names, runs, has_latency: true, _guard: guard };
         network.add("hub").map_err(Failure::NotAllowed)?;
         let bridge = ["link", "add", "name", "hub0", "type", "bridge"];
         network.ip("hub", &bridge).map_err(Failure::NotAllowed)?;
@@ -354,9 +355,9 @@ struct Guard {
 }
 
 impl Guard {
-    fn start(names: &str) -> Result<Self, String> {
+    fn start(names: &str, runs: &Path) -> Result<Self, String> {
         let mut sh = Command::new("sh");
-        let spawned = sh.args(["-c", GUARD, "sh", names]).stdin(Stdio::piped()).spawn();
+        let spawned = sh.args(["-c", GUARD, "sh", names]).arg(runs).stdin(Stdio::piped()).spawn();
         let mut process = spawned.map_err(|cause| format!("`sh` cannot be started: {cause}"))?;
         let open = process.stdin.take();
         Ok(Self { process, open })
