@@ -9,6 +9,8 @@ mod deny;
 mod fuzz;
 mod fuzz_history;
 mod gpu;
+mod network;
+mod network_options;
 mod package;
 mod results;
 mod suite;
@@ -67,6 +69,9 @@ Change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first
   tidy        check the rules for sources, manifests and documents
   test-device run the tests of devices and GPU kernels (--device BACKEND)
+  test-network
+              train on ranks in network namespaces of a limited rate
+              (--ranks N --rate 1gbit --latency 1ms; Linux, root)
   test-arm    run the kernels' tests on aarch64, under emulation
   fuzz        run every fuzz target for a share of --minutes N
   deny        check the licenses and sources of every dependency
@@ -105,6 +110,7 @@ fn main() -> ExitCode {
         "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
         "test-device" => gpu::test_device(&rest, dry_run),
+        "test-network" => network::run(&rest, dry_run),
         "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),
         "" | "help" | "--help" | "-h" => {

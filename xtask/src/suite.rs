@@ -11,7 +11,7 @@ use crate::{arm, is_here, print, updraft};
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
 
 /// The library that reads the headers of MPI at build time.
-const LIBCLANG: &str = "libclang";
+pub(crate) const LIBCLANG: &str = "libclang";
 
 /// Tests that run only if the programs that they need are installed.
 const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
@@ -58,7 +58,7 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
     }
 }
 
-fn is_installed(need: &str) -> bool {
+pub(crate) fn is_installed(need: &str) -> bool {
     if need == LIBCLANG { has_libclang() } else { is_here(need) }
 }
 

@@ -1,5 +1,6 @@
 //! Commands on several ranks: `train` repeats its bits, ends if a rank is killed, and resumes; `eval`
 //! and `predict` print what one rank prints.
+// tidy: long because every scenario uses the same launchers and runs
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test without a harness")]
 
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ fn main() {
 
     scores_and_predictions(&run_of(whole).unwrap());
     windows_of_an_image();
+    rows_of_a_table();
     launched(&expected);
     launched_again_without_a_checkpoint(&expected);
     interrupted(&expected);
@@ -181,6 +183,47 @@ fn windows_of_an_image() {
     println!("predict --out: two and three ranks write the file that one writes");
 }
 
+/// `predict` prints for one table what one rank prints, for any number of ranks.
+fn rows_of_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let config = "task = \"tables\"\n[data]\nsource = \"formula\"\ntrain_rows = 96\n\
+                  test_rows = 20\n[model]\nkind = \"mlp\"\nhidden = [8]\n[train]\n\
+                  epochs = 1\nbatch = 24\n";
+    fs::write(path("config.toml"), config).unwrap();
+    finished(updraft(&["train", &path("config.toml"), "--runs", &path("runs")]));
+    let run = run_of(Path::new(&path("runs"))).unwrap();
+    let (run, table) = (run.to_str().unwrap(), path("rows.csv"));
+    let row =
+        |at: usize| format!("{},{}\n", (at % 100) as f64 / 100.0, (at * 31 % 97) as f64 / 97.0);
+    let rows = |bad: Option<usize>| {
+        let line = |at: usize| if bad == Some(at) { "bad,0\n".to_owned() } else { row(at) };
+        format!("x1,x2\n{}", (0..20_000).map(line).collect::<String>())
+    };
+    for (bad, code) in [(None, 0), (Some(9000), 2)] {
+        fs::write(&table, rows(bad)).unwrap();
+        for arguments in [&["predict", run, &table][..], &["predict", run, &table, "--json"]] {
+            let ended = |child: Child| {
+                let output = child.wait_with_output().unwrap();
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(output.status.code(), Some(code), "{text}");
+                assert!(code == 0 || text.contains("line 9002"), "{text}");
+                output.stdout
+            };
+            let alone = ended(updraft(arguments));
+            let lines = alone.iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(lines, bad.map_or(20_000, |_| 8192));
+            for ranks in [2, 3] {
+                assert!(
+                    ended(mpirun_of(ranks, arguments)) == alone,
+                    "{arguments:?}, {ranks} ranks"
+                );
+            }
+        }
+    }
+    println!("predict: two and three ranks print for a table what one prints, and its bad row");
+}
+
 /// Runs of which a random rank is killed end in the bits of the undisturbed ones.
 fn endured() {
     let kills = ["endure", "--kills", "10", "--ranks", "2", "--json"];
@@ -193,6 +236,21 @@ fn endured() {
     assert_eq!((sum("kills"), sum("full_disks"), sum("read_only")), (10, 0, 0), "{table}");
     assert!(rows.len() == 2 && sum("ends") >= 2 && sum("kills_in_saves") > 0, "{table}");
     println!("endure: ten kills of a rank, and the same bits");
+
+    let fewer = ["endure", "--kills", "12", "--ranks", "3", "--fewer-ranks", "--json"];
+    let output = updraft(&fewer).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    let table: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["runs"].as_array().unwrap();
+    let kills = rows.iter().map(|row| row["kills"].as_u64().unwrap()).sum::<u64>();
+    let farthest: Vec<_> = rows.iter().filter_map(|row| row["farthest_loss"].as_f64()).collect();
+    assert!(kills == 12 && farthest.len() == rows.len(), "{table}");
+    // Another number of ranks rounds differently.
+    assert!(farthest.iter().any(|share| *share > 0.0), "{table}");
+    println!(
+        "endure: runs that continue on fewer ranks end within the noise of seeds: {farthest:?}"
+    );
 }
 
 /// A command without a launcher.
@@ -245,6 +303,16 @@ fn launched_again_without_a_checkpoint(expected: &BTreeMap<String, String>) {
     assert_eq!(text.matches("2 ranks from the beginning").count(), 1, "{text}");
     assert!(weights(folder.path()) == *expected, "{text}");
     println!("launch: rank 1 was killed before a checkpoint, and one run folder is left");
+
+    let folder = tempfile::tempdir().unwrap();
+    let child = launch(folder.path(), &["--restarts", "0"], &late);
+    wait_until("the folder", || run_of(folder.path()).is_some());
+    kill_rank_1(folder.path());
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("0 restarts used up"), "{text}");
+    assert!(run_of(folder.path()).is_none(), "no run folder is left");
+    println!("launch: without a restart that is left, no folder without a checkpoint stays");
 }
 
 /// Ctrl-C, which reaches the process group of `launch`.

@@ -56,7 +56,8 @@ pub struct StepExchange {
     pub gradients: usize,
     /// Their format.
     pub wire: Wire,
-    /// Numbers of all running statistics of local batch norms, which are merged after every step.
+    /// Numbers of all running statistics of local batch norms, for each batch of a step, after which
+    /// they are merged.
     pub statistics: usize,
 }
 

@@ -22,7 +22,7 @@ mod utilization;
 pub use int8_network::{Int8Network, Int8Shapes};
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedTarget, PredictedValue, WrittenPrediction,
+    PredictedTarget, PredictedValue, SampleBlocks, WrittenPrediction,
 };
 pub use trained::TrainedModel;
 

@@ -14,8 +14,8 @@ use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
 use crate::operation::PredictionTrace;
 use crate::task::{
-    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, TASKS,
-    WrittenPrediction,
+    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, SampleBlocks,
+    TASKS, WrittenPrediction,
 };
 
 /// A model that was trained by a run, ready to predict; of any task.
@@ -137,6 +137,13 @@ impl TrainedModel {
         each: &mut dyn FnMut(Predicted) -> ControlFlow<()>,
     ) -> Result<(), RunError> {
         self.loaded.predict_each(path.as_ref(), each)
+    }
+
+    /// The samples of a file in blocks that can be predicted one by one, for several processes that
+    /// divide the rows of one table; `None` for a task whose files are one sample each.
+    #[must_use]
+    pub fn blocks<'a>(&'a self, path: impl AsRef<Path>) -> Option<Box<dyn SampleBlocks + 'a>> {
+        self.loaded.blocks(path.as_ref())
     }
 
     /// Predicts a whole image or volume into a file, window by window; `progress` is called after

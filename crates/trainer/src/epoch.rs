@@ -14,7 +14,7 @@ use crate::evaluate::{Evaluated, score_stream};
 use crate::events::{Activity, Control, EpochReport, Event};
 use crate::metric::{Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, RankTimes, StepTimes};
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, fingerprint};
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
@@ -318,8 +318,12 @@ impl<M: Module> Run<M> {
         test: Option<Evaluation>,
         ranks: &mut Ranks,
     ) -> Result<EpochReport, TrainError> {
-        let own = RankTimes { train_us: pass.train_us, times: pass.times };
-        let of_ranks = if ranks.is_alone() { Vec::new() } else { ranks.exchange(own)? };
+        let own = || RankTimes {
+            train_us: pass.train_us,
+            times: pass.times,
+            parameters: fingerprint(&self.model),
+        };
+        let of_ranks = if ranks.is_alone() { Vec::new() } else { ranks.exchange(own())? };
         let values = course.task.values(&self.epoch_score()?);
         Ok(EpochReport {
             epoch: self.state.epoch,

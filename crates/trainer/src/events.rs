@@ -159,7 +159,7 @@ pub struct EpochReport {
     /// Where the time of its updates went.
     #[serde(flatten)]
     pub times: StepTimes,
-    /// The times of every rank, in their order; none of a run on a single rank.
+    /// The times and parameters of every rank, in their order; none of a run on a single rank.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankTimes>,
 }

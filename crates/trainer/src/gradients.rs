@@ -5,6 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{FloatDType, Tensor};
 
 use crate::error::TrainError;
+use crate::freeze::Freeze;
 use crate::step::StepSettings;
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
@@ -15,7 +16,7 @@ pub struct BatchGradients {
     /// The mean loss over the samples.
     pub loss: f64,
     /// The gradients of all parameters in f32, in the order of the model's modules; parameters
-    /// without one are left out.
+    /// without one, or frozen in the first epoch, are left out.
     pub gradients: Vec<f32>,
 }
 
@@ -49,13 +50,14 @@ pub fn batch_gradients<M: Module, T: Task<M>>(
     let input = input.cast_floats(settings.policy.compute);
     let segments = settings.in_segments.then(|| task.segments()).transpose();
     let segments = segments.map_err(TrainError::without_segments)?;
-    let gradients = settings.policy.scope(|| match segments {
+    let mut gradients = settings.policy.scope(|| match segments {
         None => {
             let loss = head(task.forward(model, input, &context));
             GradientsParams::from_grads(loss.backward(), model)
         }
         Some(segments) => segments.backward(model, input, &mut head, seed),
     });
+    Freeze::drop_gradients(&settings.freeze, context.epoch, model, &mut gradients);
     let mut read = Read { gradients: &gradients, numbers: Vec::new() };
     model.visit(&mut read);
     let gradients = read.numbers;

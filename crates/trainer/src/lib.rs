@@ -58,7 +58,7 @@ pub use criterion::{Criterion, CriterionError, Split};
 pub use early_stop::EarlyStop;
 pub use optimizer::OptimizerConfig;
 pub use plateau::Plateau;
-pub use ranks::{GatherNumbers, Ranks, Synchronize};
+pub use ranks::{GatherNumbers, Ranks, Synchronize, count_statistics};
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};

@@ -64,7 +64,7 @@ impl StepTimes {
     }
 }
 
-/// The times of one rank in an epoch.
+/// The times of one rank in an epoch, and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RankTimes {
     /// Microseconds of the training part of the epoch, which are nearly the same on all ranks.
@@ -72,6 +72,9 @@ pub struct RankTimes {
     /// Where they went. The slowest rank is the one that waits least for the others.
     #[serde(flatten)]
     pub times: StepTimes,
+    /// A fingerprint of the parameters after the epoch: 48 bits that are the same on all ranks,
+    /// unless devices of several kinds round differently.
+    pub parameters: u64,
 }
 
 /// A clock that is read at the end of each phase.

@@ -10,7 +10,7 @@ use updraft_run::{Registry, TaskKind};
 use super::cannot;
 use super::would::Would;
 use crate::Failed;
-use crate::endure::{Endured, Scenario, Storage, VARIANTS, check_ranks, endure, soak};
+use crate::endure::{Endured, OnRanks, Scenario, Storage, VARIANTS, check_ranks, endure, soak};
 use crate::terminal::say;
 
 /// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
@@ -19,11 +19,14 @@ use crate::terminal::say;
 /// get a full disk or read-only storage, and resume with another number of workers.
 /// The command fails unless each run ends with the metrics, model, optimizer and state of an
 /// undisturbed run. With several ranks, one is killed at random, all have to end, and the restarted
-/// job has to end in the bits of the undisturbed one.
+/// job has to end in the bits of the undisturbed one. With --fewer-ranks, it continues on one rank
+/// fewer, and its test loss has to be as near to that of the undisturbed run as those of four runs
+/// with other seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     updraft endure --kills 1000           a thousand disturbances\n  \
     updraft endure --kills 50 --ranks 2   kills of a rank\n  \
+    updraft endure --ranks 3 --fewer-ranks  the same, continued on fewer ranks\n  \
     updraft endure --minutes 60           an hour of training: memory and step times")]
 pub(crate) struct EndureArgs {
     /// Number of disturbances over all runs
@@ -33,6 +36,10 @@ pub(crate) struct EndureArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "minutes",
           value_parser = clap::value_parser!(u16).range(1..))]
     ranks: u16,
+    /// Continue on one rank fewer after each kill, down to one, and compare the test loss, with the
+    /// losses of runs with other seeds as the tolerance
+    #[arg(long, requires = "ranks")]
+    fewer_ranks: bool,
     /// Train for N minutes instead, and report memory, descriptors, threads and step times
     #[arg(long, value_name = "N", conflicts_with = "kills")]
     minutes: Option<f64>,
@@ -62,6 +69,9 @@ impl EndureArgs {
 
     fn check(&self) -> Result<()> {
         check_ranks(self.ranks.into())?;
+        if self.fewer_ranks && self.ranks < 2 {
+            bail!("--fewer-ranks needs --ranks of at least 2")
+        }
         if !(1..=1_000_000).contains(&self.kills) {
             bail!("--kills is {}; it must be 1 to 1000000", self.kills)
         }
@@ -152,7 +162,8 @@ fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Resu
     if let (1, Some(missing)) = (args.ranks, storage.missing()) {
         say(&format!("warning: {missing}"));
     }
-    let work = (args.kills, args.ranks.into());
+    let on_ranks = OnRanks { count: args.ranks.into(), get_fewer: args.fewer_ranks };
+    let work = (args.kills, on_ranks);
     let endured = endure(&scenarios, work, args.seed, dir, storage)?;
     if args.json {
         let rows: Vec<_> = endured.iter().map(Endured::json).collect();

@@ -101,6 +101,9 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         }
         let newest = run.as_deref().and_then(newest_checkpoint);
         let has_checkpoint = newest.is_some();
+        if !has_checkpoint {
+            remove_begun(&mut run, resumed.as_deref())?;
+        }
         if !restarts.next(newest) {
             let error = anyhow::Error::from(failed());
             return Err(
@@ -115,13 +118,18 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
             _ if matches!(ranks.work, Work::Predict(_)) => "what is finished",
             _ => "the beginning",
         };
-        if let Some(begun) = run.take_if(|run| !has_checkpoint && resumed.as_ref() != Some(run)) {
-            // It has nothing to resume from, and the next start makes a folder of its own.
-            fs::remove_dir_all(&begun).map_err(|cause| cannot("remove", &begun, cause))?;
-        }
         let (count, left) = (restarts.ranks, restarts.left);
         let count = counted(count.into(), "rank");
         say(&format!("restart  exit code {code}: {count} from {from}; {left} more restarts"));
+    }
+}
+
+/// Removes the folder of a run without a checkpoint, unless it is the one to resume: it has nothing to
+/// resume from, and another start makes a folder of its own.
+fn remove_begun(run: &mut Option<PathBuf>, resumed: Option<&Path>) -> Result<()> {
+    match run.take_if(|run| resumed != Some(run)) {
+        Some(begun) => fs::remove_dir_all(&begun).map_err(|cause| cannot("remove", &begun, cause)),
+        None => Ok(()),
     }
 }
 
@@ -324,6 +332,19 @@ impl Restarts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_begun_folder_is_removed_but_not_the_resumed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        fs::create_dir(&path).unwrap();
+        let mut run = Some(path.clone());
+        remove_begun(&mut run, Some(&path)).unwrap();
+        assert!(path.exists() && run.as_ref() == Some(&path));
+        remove_begun(&mut run, Some(dir.path())).unwrap();
+        assert!(!path.exists() && run.is_none());
+        remove_begun(&mut run, None).unwrap();
+    }
 
     #[test]
     fn ranks_become_fewer_only_without_a_new_checkpoint() {

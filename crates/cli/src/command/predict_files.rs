@@ -1,7 +1,9 @@
-//! Predictions of the samples of files as lines, and of many files by several ranks.
+//! Predictions of the samples of files as lines, and of many files, or one large one, by several
+//! ranks.
 
+use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::json;
@@ -13,7 +15,7 @@ use updraft_run::{
 
 use super::OpenedRun;
 use super::predict::PredictArgs;
-use crate::predictions::{Parts, PartsFolder, PartsKey, predict_parts};
+use crate::predictions::{Parts, PartsFolder, PartsKey, predict_blocks, predict_parts};
 use crate::progress::Display;
 use crate::terminal::{json_text, name, visible};
 
@@ -24,6 +26,14 @@ impl PredictArgs {
         match self.json {
             true => vec![json_text(&json!(predicted))],
             false => lines(&predicted).iter().map(|line| visible(line).into_owned()).collect(),
+        }
+    }
+
+    /// Appends the lines of a sample.
+    fn add_lines(&self, predicted: Predicted, text: &mut String) {
+        for line in self.rendered(predicted) {
+            *text += &line;
+            text.push('\n');
         }
     }
 }
@@ -48,6 +58,10 @@ pub(super) fn predict_divided(
     };
     ranks.barrier()?;
     let model = load()?;
+    if args.parts.is_none() && divides_blocks(&model, ranks, parts.files())? {
+        let mut files = parts.files().iter();
+        return files.try_for_each(|file| predict_file(args, &model, ranks, file));
+    }
     let mut display = Display::new();
     let total = parts.count() as u64;
     predict_parts(
@@ -55,18 +69,12 @@ pub(super) fn predict_divided(
         (&parts, folder.as_ref()),
         &mut |file, text| {
             let each = &mut |predicted| {
-                for line in args.rendered(predicted) {
-                    *text += &line;
-                    text.push('\n');
-                }
+                args.add_lines(predicted, text);
                 ControlFlow::Continue(())
             };
             Ok(model.predict_each(file, each)?)
         },
-        &mut |text| match text.strip_suffix('\n') {
-            Some(lines) => crate::print(lines),
-            None => Ok(()),
-        },
+        &mut print_lines,
         &mut |done| {
             // Without a folder the lines that are printed show the progress.
             if is_first && folder.is_some() {
@@ -78,6 +86,52 @@ pub(super) fn predict_divided(
             }
         },
     )
+}
+
+/// Whether ranks divide the samples of files instead of the files: there are fewer files than ranks,
+/// of samples in blocks, and every rank can read them.
+fn divides_blocks(model: &TrainedModel, ranks: &mut Shared, files: &[PathBuf]) -> Result<bool> {
+    // Only rank 0 reads a pipe. The others follow its view of the files.
+    let are_files = files.iter().all(|file| file.is_file());
+    let mut are_divided = [u8::from(files.len() < ranks.size() && are_files)];
+    ranks.broadcast(0, &mut are_divided)?;
+    if are_divided == [0] || files.iter().any(|file| model.blocks(file).is_none()) {
+        return Ok(false);
+    }
+    for file in files {
+        let bytes = match fs::metadata(file) {
+            Ok(metadata) => metadata.len().to_string(),
+            Err(cause) => cause.to_string(),
+        };
+        agree(ranks, &format!("the length of `{}` in bytes", file.display()), &bytes)?;
+    }
+    Ok(true)
+}
+
+/// Predicts the samples of a file, of which each rank does some blocks, and prints on rank 0.
+fn predict_file(
+    args: &PredictArgs,
+    model: &TrainedModel,
+    ranks: &mut Shared,
+    file: &Path,
+) -> Result<()> {
+    let Some(mut blocks) = model.blocks(file) else { return Ok(()) };
+    let mut next = |skipped: usize, text: &mut String| -> Result<bool> {
+        for _ in 0..skipped {
+            if !blocks.skip()? {
+                return Ok(false);
+            }
+        }
+        let Some(predicted) = blocks.predict()? else { return Ok(false) };
+        predicted.into_iter().for_each(|predicted| args.add_lines(predicted, text));
+        Ok(true)
+    };
+    predict_blocks(ranks, &mut next, &mut print_lines)
+}
+
+/// Prints lines that end each.
+fn print_lines(text: &str) -> Result<()> {
+    text.strip_suffix('\n').map_or(Ok(()), crate::print)
 }
 
 /// Refuses a folder of other parts.

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use toml::{Table, Value};
 use updraft_data::Random;
 use updraft_trainer::{check_checkpoint, list_checkpoints};
 
 use super::child::{Ended, start, train, watch};
 use super::compare::{Outcome, newest};
+use super::noise::{Noise, SEEDS, test_loss};
 use super::ranks::{Left, kill_a_rank, train_on};
+use super::run_files::{load_with, made, only, pages, size, unfinished};
 use super::scenario::Scenario;
 use super::storage::{NOT_DONE, Storage};
 use super::table::Endured;
@@ -35,7 +36,7 @@ const EXPECTED: [i32; 2] = [0, 1];
 /// run.
 pub(crate) fn endure(
     scenarios: &[Scenario],
-    (kills, ranks): (u64, usize),
+    (kills, on_ranks): (u64, OnRanks),
     seed: u64,
     dir: &Path,
     storage: Storage,
@@ -48,7 +49,7 @@ pub(crate) fn endure(
         let dir = dir.join(format!("{at}-{}", scenario.task));
         made(&dir)?;
         let dice = Random::for_augment(seed, 0, at);
-        let mut trial = Trial::new((scenario, ranks), dir, storage, dice)?;
+        let mut trial = Trial::new((scenario, on_ranks), dir, storage, dice)?;
         if let Err(error) = trial.disturb(share, done.len() as u64) {
             trial.row.fault = Some(format!("{error:#}"));
         }
@@ -61,15 +62,26 @@ pub(crate) fn endure(
     Ok(done)
 }
 
+/// On how many ranks runs begin, and are resumed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnRanks {
+    /// Processes of a run.
+    pub(crate) count: usize,
+    /// Whether a run continues on one rank fewer after each kill, down to one rank, and is compared
+    /// by its test loss.
+    pub(crate) get_fewer: bool,
+}
+
 /// A scenario with the results of its undisturbed run.
 struct Trial {
     config: PathBuf,
     dir: PathBuf,
     storage: Storage,
     dice: Random,
-    /// Processes of a run.
-    ranks: usize,
+    ranks: OnRanks,
     undisturbed: Outcome,
+    /// The losses of undisturbed runs with other seeds, for runs that end on fewer ranks.
+    noise: Option<Noise>,
     /// Wall time of the fastest run from its start to its end.
     takes: Duration,
     /// Number of disturbances so far; it determines the kind of the next one.
@@ -84,30 +96,42 @@ struct Disturbed {
     runs: PathBuf,
     /// Updates in its newest checkpoint.
     step: u64,
+    /// Kills of it since it has a checkpoint.
+    kills: usize,
 }
 
 impl Trial {
     fn new(
-        (scenario, ranks): (&Scenario, usize),
+        (scenario, ranks): (&Scenario, OnRanks),
         dir: PathBuf,
         storage: Storage,
         dice: Random,
     ) -> Result<Self> {
         let config = dir.join("config.toml");
         fs::write(&config, &scenario.plan).map_err(|cause| cannot("write", &config, cause))?;
-        let (runs, log) = (dir.join("undisturbed"), dir.join("undisturbed.log"));
-        made(&runs)?;
         let begun = Instant::now();
-        let mut child = start(&mut train_on(ranks, &new_run(&config, &runs))?, &log)?;
-        let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
+        let run = undisturbed((&config, &dir.join("undisturbed")), ranks.count, None)?;
         let takes = begun.elapsed();
-        if !ended.status.success() {
-            bail!("the undisturbed run failed: {}", last_line(&ended.said))
-        }
-        let run = only(&runs).context("the undisturbed run left no folder")?;
+        let noise = if ranks.get_fewer {
+            let loss_of = |seed| {
+                let runs = dir.join(format!("seed-{seed}"));
+                test_loss(&undisturbed((&config, &runs), ranks.count, Some(seed))?)
+            };
+            let others: Vec<f64> = SEEDS.into_iter().map(loss_of).collect::<Result<_>>()?;
+            Some(Noise::of(test_loss(&run)?, &others))
+        } else {
+            None
+        };
         let undisturbed = Outcome::of(&run)?;
-        let row = Endured::new(scenario.task, scenario.variant);
-        Ok(Self { config, dir, storage, dice, ranks, undisturbed, takes, turn: 0, runs: 0, row })
+        let row = Endured::new(scenario.task, scenario.variant, ranks.get_fewer);
+        let (turn, runs) = (0, 0);
+        Ok(Self { config, dir, storage, dice, ranks, undisturbed, noise, takes, turn, runs, row })
+    }
+
+    /// The ranks that a run is started or resumed on.
+    fn ranks_of(&self, run: &Disturbed) -> usize {
+        let lost = if self.ranks.get_fewer { run.kills } else { 0 };
+        self.ranks.count.saturating_sub(lost).max(1)
     }
 
     /// Disturbs runs one after another, `times` times in total, then lets the last run finish.
@@ -123,9 +147,10 @@ impl Trial {
                 run = self.fresh()?;
             }
         }
-        begin_anew(&run)?;
+        begin_anew(&mut run)?;
         let log = self.log();
-        let mut child = start(&mut train_on(self.ranks, &self.arguments(&run))?, &log)?;
+        let arguments = self.arguments(&run);
+        let mut child = start(&mut train_on(self.ranks_of(&run), &arguments)?, &log)?;
         let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
         if !ended.status.success() {
             bail!("the last resumption failed: {}", last_line(&ended.said))
@@ -137,7 +162,7 @@ impl Trial {
         self.runs += 1;
         let runs = self.dir.join(format!("run-{}", self.runs));
         made(&runs)?;
-        Ok(Disturbed { runs, step: 0 })
+        Ok(Disturbed { runs, step: 0, kills: 0 })
     }
 
     fn log(&self) -> PathBuf {
@@ -148,6 +173,7 @@ impl Trial {
     fn once(&mut self, run: &mut Disturbed) -> Result<bool> {
         begin_anew(run)?;
         let folder = resumable(run);
+        let kills = self.row.kills;
         if let Some(folder) = &folder {
             let workers = WORKERS[self.turn as usize % WORKERS.len()];
             load_with(folder, workers)?;
@@ -166,6 +192,7 @@ impl Trial {
             _ if 3 * self.row.in_saves <= self.row.kills => self.kill_in_a_save(run)?,
             _ => self.kill_at_random(run)?,
         };
+        run.kills += usize::from(self.row.kills > kills);
         self.check_whole(run)?;
         Ok(is_over)
     }
@@ -215,8 +242,9 @@ impl Trial {
 
     fn kill_when(&mut self, run: &Disturbed, is_time: impl FnMut() -> bool) -> Result<bool> {
         let (log, arguments) = (self.log(), self.arguments(run));
-        if self.ranks > 1 {
-            let left = kill_a_rank((self.ranks, &arguments), &log, &mut self.dice, is_time)?;
+        let ranks = self.ranks_of(run);
+        if ranks > 1 {
+            let left = kill_a_rank((ranks, &arguments), &log, &mut self.dice, is_time)?;
             let is_killed = matches!(left, Left::Nothing);
             self.row.kills += u64::from(is_killed);
             self.row.in_saves += u64::from(is_killed && is_saving(run));
@@ -298,7 +326,11 @@ impl Trial {
 
     fn compare(&mut self, run: &Disturbed) -> Result<()> {
         let folder = only(&run.runs).context("the run left no folder")?;
-        if let Some(difference) = Outcome::of(&folder)?.difference(&self.undisturbed) {
+        if let Some(noise) = self.noise {
+            let distance = noise.distance(test_loss(&folder)?);
+            let distance = distance.with_context(|| format!("see `{}`", folder.display()))?;
+            self.row.farthest = self.row.farthest.map(|farthest| farthest.max(distance));
+        } else if let Some(difference) = Outcome::of(&folder)?.difference(&self.undisturbed) {
             bail!("{difference}; see `{}`", folder.display())
         }
         self.row.ends += 1;
@@ -310,13 +342,30 @@ impl Trial {
     }
 }
 
+/// Trains to the end in a new folder, perhaps with another seed, and returns the run's folder.
+fn undisturbed((config, runs): (&Path, &Path), ranks: usize, seed: Option<u64>) -> Result<PathBuf> {
+    made(runs)?;
+    let log = runs.with_extension("log");
+    let mut arguments = new_run(config, runs);
+    if let Some(seed) = seed {
+        arguments.extend(["--set".into(), format!("seed={seed}").into()]);
+    }
+    let mut child = start(&mut train_on(ranks, &arguments)?, &log)?;
+    let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
+    if !ended.status.success() {
+        bail!("the undisturbed run failed: {}", last_line(&ended.said))
+    }
+    only(runs).context("the undisturbed run left no folder")
+}
+
 fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
     vec![config.into(), "--runs".into(), runs.into()]
 }
 
 /// Removes the files of a run that was killed before its first checkpoint, so that it starts again.
-fn begin_anew(run: &Disturbed) -> Result<()> {
+fn begin_anew(run: &mut Disturbed) -> Result<()> {
     if resumable(run).is_none() {
+        run.kills = 0;
         let removed = fs::remove_dir_all(&run.runs);
         removed.map_err(|cause| cannot("delete", &run.runs, cause))?;
         made(&run.runs)?;
@@ -329,62 +378,11 @@ fn resumable(run: &Disturbed) -> Option<PathBuf> {
     only(&run.runs).filter(|folder| newest(folder).is_ok())
 }
 
-/// The only run in a folder.
-fn only(runs: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(runs).ok()?.flatten().map(|entry| entry.path());
-    let mut found = entries.filter(|path| path.join("plan.toml").is_file());
-    found.next()
-}
-
 /// Whether a checkpoint is being written, or was being written when the process ended.
 fn is_saving(run: &Disturbed) -> bool {
     let Some(folder) = only(&run.runs) else { return false };
     let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".partial"))
-}
-
-/// A partial file or folder that a failed save did not remove.
-fn unfinished(run: &Path) -> Option<PathBuf> {
-    let folders = [run.to_owned(), run.join("checkpoints")];
-    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-    let is_unfinished =
-        |path: &PathBuf| path.extension().is_some_and(|end| end == "partial" || end == "part");
-    entries.map(|entry| entry.path()).find(is_unfinished)
-}
-
-/// Sets the number of data-loading threads in a run's plan.
-fn load_with(run: &Path, workers: i64) -> Result<()> {
-    let path = run.join("plan.toml");
-    let text = fs::read_to_string(&path).map_err(|cause| cannot("read", &path, cause))?;
-    let mut plan: Table = text.parse().context("the plan of a run")?;
-    let train = plan.get_mut("train").and_then(Value::as_table_mut).context("a plan trains")?;
-    train.insert("workers".to_owned(), Value::Integer(workers));
-    fs::write(&path, plan.to_string()).map_err(|cause| cannot("write", &path, cause))
-}
-
-fn made(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|cause| cannot("create", path, cause))
-}
-
-/// Total size of the files in a folder, in bytes.
-fn size(folder: &Path) -> u64 {
-    files(folder).map(|file| file.len()).sum()
-}
-
-/// Total size of the files in a folder, each rounded up to whole pages, plus one page per folder.
-fn pages(folder: &Path) -> u64 {
-    files(folder).map(|file| file.len().next_multiple_of(4096).max(4096)).sum()
-}
-
-fn files(folder: &Path) -> Box<dyn Iterator<Item = fs::Metadata>> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    Box::new(entries.flat_map(|entry| -> Box<dyn Iterator<Item = fs::Metadata>> {
-        match entry.metadata() {
-            Ok(data) if data.is_dir() => Box::new(files(&entry.path()).chain([data])),
-            Ok(data) => Box::new([data].into_iter()),
-            Err(_) => Box::new(std::iter::empty()),
-        }
-    }))
 }
 
 pub(super) fn last_line(said: &str) -> &str {

@@ -3,13 +3,15 @@
 mod child;
 mod compare;
 mod disturb;
+mod noise;
 mod ranks;
+mod run_files;
 mod scenario;
 mod soak;
 mod storage;
 mod table;
 
-pub(crate) use disturb::endure;
+pub(crate) use disturb::{OnRanks, endure};
 pub(crate) use ranks::check_ranks;
 pub(crate) use scenario::{Scenario, VARIANTS};
 pub(crate) use soak::soak;

@@ -17,16 +17,23 @@ pub(crate) struct Endured {
     pub(crate) read_only: u64,
     /// Runs that finished and were compared.
     pub(crate) ends: u64,
+    /// The farthest test loss of a run that ended on fewer ranks, as a share of the tolerance; not of
+    /// runs whose bits are compared.
+    pub(crate) farthest: Option<f64>,
     /// The first error or difference.
     pub(crate) fault: Option<String>,
 }
 
 const HEAD: [&str; 8] = ["task", "variant", "kills", "saves", "full", "r/o", "ends", "bits"];
 
+/// The last column of runs that are compared by their test loss: the farthest one.
+const LOSS: &str = "loss";
+
 impl Endured {
-    pub(super) fn new(task: &'static str, variant: &'static str) -> Self {
+    pub(super) fn new(task: &'static str, variant: &'static str, is_by_loss: bool) -> Self {
         let (kills, in_saves, full, read_only, ends) = (0, 0, 0, 0, 0);
-        Self { task, variant, kills, in_saves, full, read_only, ends, fault: None }
+        let farthest = is_by_loss.then_some(0.0);
+        Self { task, variant, kills, in_saves, full, read_only, ends, farthest, fault: None }
     }
 
     /// Number of disturbances of all kinds.
@@ -42,24 +49,33 @@ impl Endured {
         let [kills, in_saves, full, read_only, ends] = self.numbers();
         json!({
             "task": self.task, "variant": self.variant, "kills": kills, "kills_in_saves": in_saves,
-            "full_disks": full, "read_only": read_only, "ends": ends, "fault": self.fault,
+            "full_disks": full, "read_only": read_only, "ends": ends,
+            "farthest_loss": self.farthest, "fault": self.fault,
         })
     }
 
     /// A table of all rows and their sums, at most eighty columns wide.
     pub(crate) fn table(rows: &[Self]) -> String {
-        let word = |is_same: bool| if is_same { "same" } else { "OTHER" }.to_owned();
+        let word = |is_same: bool, farthest: Option<f64>| match (is_same, farthest) {
+            (false, _) => "OTHER".to_owned(),
+            (true, None) => "same".to_owned(),
+            (true, Some(share)) => format!("{share:.2}"),
+        };
         let cells = |row: &Self| {
             let mut cells = vec![row.task.to_owned(), row.variant.to_owned()];
             cells.extend(row.numbers().map(|number| number.to_string()));
-            cells.push(word(row.fault.is_none()));
+            cells.push(word(row.fault.is_none(), row.farthest));
             cells
         };
         let mut sums = vec!["all".to_owned(), String::new()];
         let sum = |at: usize| rows.iter().map(|row| row.numbers()[at]).sum::<u64>().to_string();
         sums.extend((0..5).map(sum));
-        sums.push(word(rows.iter().all(|row| row.fault.is_none())));
-        let head = HEAD.map(str::to_owned).to_vec();
+        let farthest = rows.iter().filter_map(|row| row.farthest).reduce(f64::max);
+        sums.push(word(rows.iter().all(|row| row.fault.is_none()), farthest));
+        let mut head = HEAD.map(str::to_owned).to_vec();
+        if farthest.is_some() {
+            head[HEAD.len() - 1] = LOSS.to_owned();
+        }
         let lines: Vec<Vec<String>> =
             [head].into_iter().chain(rows.iter().map(cells)).chain([sums]).collect();
         let width =
@@ -88,7 +104,7 @@ mod tests {
             read_only: 99,
             ends: 101,
             fault: fault.map(str::to_owned),
-            ..Endured::new(task, "bf16 EMA")
+            ..Endured::new(task, "bf16 EMA", false)
         };
         let rows = [row("a-task-with-a-long-name", None), row("short", Some("`state` differs"))];
         let table = Endured::table(&rows);
@@ -96,5 +112,13 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
         assert!(lines[1].ends_with("same") && lines[2].ends_with("OTHER"), "{table}");
         assert!(lines[3].starts_with("all") && lines[3].contains("2468"), "{table}");
+
+        let by_loss = |farthest| Endured {
+            farthest: Some(farthest),
+            ..Endured::new("short", "f32 EMA", true)
+        };
+        let table = Endured::table(&[by_loss(0.25), by_loss(0.5)]);
+        let last: Vec<_> = table.lines().filter_map(|line| line.split("  ").last()).collect();
+        assert_eq!(last, ["loss", "0.25", "0.50", "0.50"], "{table}");
     }
 }

@@ -15,15 +15,24 @@ use crate::exit_code;
 pub(crate) struct PartFailed {
     /// The exit code of its error.
     pub(crate) code: u8,
-    reason: String,
+    pub(super) reason: String,
 }
 
 /// What a rank sends after its part.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Done {
-    text: String,
+pub(super) struct Done {
+    pub(super) text: String,
     /// The exit code and the text of an error.
-    failed: Option<(u8, String)>,
+    pub(super) failed: Option<(u8, String)>,
+    /// Whether there was nothing left to predict.
+    pub(super) has_ended: bool,
+}
+
+impl Done {
+    pub(super) fn of(text: String, predicted: Result<()>, has_ended: bool) -> Self {
+        let failed = predicted.err().map(|error| (exit_code(&error), format!("{error:#}")));
+        Self { text, failed, has_ended }
+    }
 }
 
 /// Predicts the files of all parts, and prints on rank 0, in the order of files.
@@ -98,7 +107,7 @@ fn predict_part(
         }
         None => predicted,
     };
-    Done { text, failed: kept.err().map(|error| (exit_code(&error), format!("{error:#}"))) }
+    Done::of(text, kept, false)
 }
 
 #[cfg(test)]

@@ -22,13 +22,25 @@ pub(super) fn of_ranks(epochs: &[&Value]) -> String {
     }
     let slowest = (0..ranks.len()).max_by(|a, b| ranks[*a][1].total_cmp(&ranks[*b][1]));
     let Some(slowest) = slowest else { return String::new() };
+    let differ = |epoch: &&&Value| {
+        let mut parameters = epoch["ranks"].as_array().into_iter().flatten();
+        let first = parameters.next().map(|rank| &rank["parameters"]);
+        parameters.any(|rank| Some(&rank["parameters"]) != first)
+    };
+    let differing = epochs.iter().find(differ).map_or_else(String::new, |epoch| {
+        format!(
+            " The parameters of the ranks differ after epoch {}, as on devices of several kinds, \
+             which round differently.",
+            epoch["epoch"]
+        )
+    });
     let sum = |at: usize| ranks.iter().map(|rank| rank[at]).sum::<f64>();
     let share = |part: f64, whole: f64| 100.0 * part / whole.max(1.0);
     let mean = sum(1) / ranks.len() as f64;
     let mut table = format!(
         "<h2>Time per rank</h2>\n<p>Rank {slowest} is the slowest: its own work takes {:.1} % more \
          than the mean. The ranks wait {:.1} % of their time for others and exchange numbers in \
-         {:.1} % of it.</p>\n<div class=\"scroll\"><table>\n<tr><th>rank</th>\
+         {:.1} % of it.{differing}</p>\n<div class=\"scroll\"><table>\n<tr><th>rank</th>\
          <th class=\"number\">own work</th><th class=\"number\">wait</th>\
          <th class=\"number\">exchange</th><th class=\"number\">waiting</th></tr>\n",
         share(ranks[slowest][1] - mean, mean),
@@ -74,5 +86,17 @@ mod tests {
             assert!(text.contains(expected), "`{expected}` is missing: {text}");
         }
         assert_eq!(of_ranks(&[&json!({ "train_us": 5 })]), "");
+    }
+
+    #[test]
+    fn the_first_epoch_with_other_parameters_on_a_rank_is_named() {
+        let epoch = |epoch: u64, parameters: [u64; 2]| {
+            let rank = |parameters| json!({ "train_us": 5, "parameters": parameters });
+            json!({ "epoch": epoch, "ranks": parameters.map(rank) })
+        };
+        let same = [&epoch(1, [7, 7]), &epoch(2, [8, 8])];
+        assert!(!of_ranks(&same).contains("differ"));
+        let other = [&epoch(1, [7, 7]), &epoch(2, [8, 9]), &epoch(3, [1, 2])];
+        assert!(of_ranks(&other).contains("differ after epoch 2,"));
     }
 }

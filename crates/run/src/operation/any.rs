@@ -10,7 +10,7 @@ use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_on_ranks::{RankEvaluation, evaluate_on_ranks};
 use super::examples::{refusal, rehearse};
-use super::initial::{initial_gradients, initial_outputs, initial_parameters};
+use super::initial::{initial_gradients, initial_outputs, initial_parameters, initial_statistics};
 use super::kernels::{KernelChoice, kernels};
 use super::lr_search::{LrSearch, find_rate};
 use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
@@ -164,6 +164,12 @@ pub trait AnyWorkload {
     /// [`RunError::Stream`] or [`RunError::Data`] for a model that is computed from data.
     fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError>;
 
+    /// The numbers of all running statistics of the model with which a run of the plan begins.
+    ///
+    /// # Errors
+    /// As [`initial_parameters`](Self::initial_parameters).
+    fn initial_statistics(&self, plan: &Plan, device: &Device) -> Result<usize, RunError>;
+
     /// Runs a learning-rate range test on a fresh model; `None` if `search.poll` stopped it before
     /// the first update.
     ///
@@ -314,6 +320,10 @@ impl<W: Workload> AnyWorkload for W {
 
     fn initial_parameters(&self, plan: &Plan, device: &Device) -> Result<Vec<f32>, RunError> {
         initial_parameters(self, plan, device)
+    }
+
+    fn initial_statistics(&self, plan: &Plan, device: &Device) -> Result<usize, RunError> {
+        initial_statistics(self, plan, device)
     }
 
     fn find_learning_rate(

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
-use updraft_trainer::{BatchGradients, EvaluationPass};
+use updraft_trainer::{BatchGradients, EvaluationPass, count_statistics};
 
 use super::new_model::new_model;
 use super::outputs::{TestOutputs, first_gradients};
@@ -51,6 +51,14 @@ pub(super) fn initial_parameters<W: Workload>(
     let mut read = Read(Vec::new());
     initial_model(workload, plan, device)?.visit(&mut read);
     Ok(read.0)
+}
+
+pub(super) fn initial_statistics<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    device: &Device,
+) -> Result<usize, RunError> {
+    Ok(count_statistics(&*initial_model(workload, plan, device)?))
 }
 
 /// Collects parameters and statistics.

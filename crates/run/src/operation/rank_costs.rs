@@ -20,7 +20,7 @@ pub struct RankCosts {
 
 impl RankCosts {
     /// Counts the numbers of the model with which a run of the plan begins, and of its gradients for
-    /// the first batch.
+    /// the first batch, without those of parameters that are frozen from the beginning.
     ///
     /// # Errors
     /// As [`AnyWorkload::initial_gradients`].
@@ -28,9 +28,11 @@ impl RankCosts {
         let gradients = workload.initial_gradients(plan, device)?.gradients.len();
         let all = workload.initial_parameters(plan, device)?.len();
         let train = &plan.train;
-        // Frozen parameters count as statistics here, which overestimates the exchange.
-        let is_local = train.distributed.batch_norm == BatchNormPlan::Local;
-        let statistics = if is_local { all - gradients } else { 0 };
+        // They are merged for each batch of an update.
+        let statistics = match train.distributed.batch_norm {
+            BatchNormPlan::Local => train.accumulate * workload.initial_statistics(plan, device)?,
+            BatchNormPlan::Synchronized => 0,
+        };
         let states = match train.optimizer {
             OptimizerConfig::Sgd { momentum: 0.0, .. } => 0,
             OptimizerConfig::Sgd { .. } => 1,

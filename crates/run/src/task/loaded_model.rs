@@ -200,6 +200,25 @@ pub struct WrittenPrediction {
     pub metrics: Vec<Metric>,
 }
 
+/// The samples of one file in blocks, in the order of the file.
+///
+/// The file is opened by the first call. The division depends on the file only, and the predictions
+/// of a block only on its samples, so that several readers of the same file can predict different
+/// blocks. Nothing is to be called after an error.
+pub trait SampleBlocks {
+    /// Reads the next block without predicting it; false at the end of the file.
+    ///
+    /// # Errors
+    /// As [`LoadedModel::predict`], for what cannot be read.
+    fn skip(&mut self) -> Result<bool, RunError>;
+
+    /// The predictions of the next block; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// As [`LoadedModel::predict`].
+    fn predict(&mut self) -> Result<Option<Vec<Predicted>>, RunError>;
+}
+
 /// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
 /// the public type.
 pub trait LoadedModel: fmt::Debug + Send {
@@ -232,6 +251,13 @@ pub trait LoadedModel: fmt::Debug + Send {
         let mut all = self.predict(path)?.into_iter();
         let _ = all.try_for_each(each);
         Ok(())
+    }
+
+    /// The samples of a file in blocks that can be predicted one by one; `None` for a task whose
+    /// files are one sample each.
+    fn blocks<'a>(&'a self, path: &Path) -> Option<Box<dyn SampleBlocks + 'a>> {
+        let _ = path;
+        None
     }
 
     /// Predicts a whole image or volume into a file, which rank 0 writes; `None` on other ranks.

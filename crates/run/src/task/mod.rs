@@ -26,7 +26,7 @@ pub use data_folder::refuse_folder;
 pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub use loaded_model::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, LoadedModel, Outcome,
-    Predicted, PredictedTarget, PredictedValue, WrittenPrediction,
+    Predicted, PredictedTarget, PredictedValue, SampleBlocks, WrittenPrediction,
 };
 pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};

@@ -42,14 +42,22 @@ impl Collective for Counting {
     }
 }
 
+fn costs_of(text: &str, sets: &[&str]) -> RankCosts {
+    let plan = unlocked(text, sets);
+    RankCosts::of(&*workload(&plan, None), &plan, &device().0).expect("counted")
+}
+
 #[test]
 fn the_costs_of_a_plan_are_the_bytes_that_training_exchanges_and_saves() {
     let momentum = "train.optimizer={kind=\"sgd\",momentum=0.9}";
+    let frozen = "train.freeze=[{parameters=\"stem\",after_epochs=0}]";
     for (text, sets, ranks) in [
         (ROWS, &[][..], 2),
         (ROWS, &["train.distributed.wire=bf16"], 3),
         (IMAGES, &[], 2),
         (IMAGES, &[momentum, "train.ema_decay=0.9"], 3),
+        (IMAGES, &[momentum, frozen], 2),
+        (IMAGES, &["train.accumulate=2", "data.train_images=128"], 2),
     ] {
         let dir = tempfile::tempdir().expect("temporary folder");
         let plan = plan(text, sets);
@@ -82,9 +90,13 @@ fn the_costs_of_a_plan_are_the_bytes_that_training_exchanges_and_saves() {
             let ranks: Vec<_> = ranks.collect();
             ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect()
         });
-        let opened = workload(&plan, None);
-        let costs = RankCosts::of(&*opened, &plan, device).expect("counted");
+        let costs = costs_of(text, sets);
         let sums = costs.exchange.sums();
+        if sets.contains(&frozen) {
+            let trained = costs_of(IMAGES, &[]).exchange;
+            assert!(costs.exchange.gradients < trained.gradients, "{costs:?}");
+            assert_eq!(costs.exchange.statistics, trained.statistics, "{costs:?}");
+        }
         assert_eq!(sums[1].0 > 0, text == IMAGES, "only the network for images has batch norms");
         let bytes = |(numbers, wire): (usize, Wire)| numbers.div_ceil(ranks) * ranks * wire.bytes();
         let expected = ended[0] as usize * sums.into_iter().map(bytes).sum::<usize>();

@@ -40,6 +40,8 @@ impl Observer for Updates {
                 rank.train_us >= times.rank_wait_us + times.exchange_us && times.exchange_us > 0
             };
             assert!(report.ranks.iter().all(is_timed), "{:?}", report.ranks);
+            let first = report.ranks.first().map(|rank| rank.parameters);
+            assert!(report.ranks.iter().all(|rank| Some(rank.parameters) == first), "{report:?}");
             self.1.push(report.ranks.len());
         }
         Control::Continue

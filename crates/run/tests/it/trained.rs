@@ -96,6 +96,7 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
         let (many, few) = (value(&many.outcome), value(&few.outcome));
         assert!((many - few).abs() < 1e-5 * few.abs(), "{many} is not {few}");
     }
+    blocks_are_those_of_one_reader(&model, &rows);
     fs::write(&rows, "1.0\n4.0\n").expect("written");
     let bare = model.predict(&rows).expect("a row needs no header");
     assert_eq!(bare, predicted, "two rows without a header");
@@ -106,6 +107,48 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
     assert!(error.is_input() && error.to_string().contains("no column `x`"), "{error}");
     fs::write(&rows, "x\n").expect("written");
     assert!(model.predict(&rows).expect_err("no rows").to_string().contains("no records"));
+}
+
+/// Readers that predict every second or third block, and skip the others, have all of them once.
+fn blocks_are_those_of_one_reader(model: &TrainedModel, rows: &Path) {
+    let numbers = |bad: Option<usize>| {
+        let line = |row: usize| match bad {
+            Some(bad) if bad == row => "bad\n".to_owned(),
+            _ => format!("{}\n", (row * 7919 % 1000) as f64 / 100.0),
+        };
+        format!("x\n{}", (0..10_000).map(line).collect::<String>())
+    };
+    fs::write(rows, numbers(None)).expect("written");
+    let expected = model.predict(rows).expect("predictions");
+    for count in 1..4 {
+        let mut readers: Vec<_> =
+            (0..count).map(|_| model.blocks(rows).expect("rows are in blocks")).collect();
+        let mut all = Vec::new();
+        for block in 0.. {
+            let mut here = None;
+            for (at, reader) in readers.iter_mut().enumerate() {
+                if at == block % count {
+                    here = reader.predict().expect("predicted");
+                } else {
+                    assert_eq!(reader.skip().expect("skipped"), block < 3);
+                }
+            }
+            let Some(here) = here else { break };
+            assert!(here.len() <= 4096);
+            all.extend(here);
+        }
+        assert!(all == expected, "{count} readers");
+    }
+    // A bad row is the error of its block, predicted or not.
+    fs::write(rows, numbers(Some(5000))).expect("written");
+    let expected = model.predict(rows).expect_err("a bad row").to_string();
+    assert!(expected.contains("line 5002"), "{expected}");
+    let mut blocks = model.blocks(rows).expect("rows are in blocks");
+    assert!(blocks.skip().expect("good rows"));
+    assert_eq!(blocks.predict().expect_err("a bad row").to_string(), expected);
+    let mut blocks = model.blocks(rows).expect("rows are in blocks");
+    assert_eq!(blocks.predict().expect("good rows").expect("rows").len(), 4096);
+    assert_eq!(blocks.skip().expect_err("a bad row").to_string(), expected);
 }
 
 /// Rows of `a`, `y`, `b` without a header: `y` is ten times `a`, and `b` a word.

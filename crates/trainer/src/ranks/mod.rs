@@ -1,6 +1,7 @@
 //! The ranks of a data-parallel run: what they exchange, and what they decide together.
 
 mod evaluation;
+mod fingerprint;
 mod packing;
 mod start;
 mod statistics;
@@ -15,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use updraft_distributed::{AllReduce, Alone, Collective, Shared, Wire, gather};
 
 pub use self::evaluation::evaluate_on_ranks;
+pub(crate) use self::fingerprint::fingerprint;
 pub(crate) use self::packing::has_gradient;
 use self::statistics::Layout;
 pub(crate) use self::statistics::Statistics;
+pub use self::statistics::count_statistics;
 pub use self::synchronized::{GatherNumbers, Synchronize};
 use crate::bits::Bits;
 use crate::error::TrainError;

@@ -247,6 +247,26 @@ fn is_statistic<const D: usize>(path: &[String], tensor: &Tensor<D>) -> bool {
     !tensor.is_require_grad() && path.last().is_some_and(|name| name.starts_with("running_"))
 }
 
+/// The numbers of all running statistics of a model on an autodiff device, which ranks with local
+/// batch norms merge after every update.
+#[must_use]
+pub fn count_statistics<M: Module>(model: &M) -> usize {
+    let mut count = Count(0);
+    visit_paths(model, &mut count);
+    count.0
+}
+
+struct Count(usize);
+
+impl PathVisitor for Count {
+    fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
+        let tensor = param.base();
+        if is_statistic(path, &tensor) {
+            self.0 += tensor.shape().num_elements();
+        }
+    }
+}
+
 impl PathVisitor for Find {
     fn visit<const D: usize>(&mut self, path: &[String], param: &Param<Tensor<D>>) {
         let tensor = param.base();

@@ -1,7 +1,7 @@
 //! A trained network that predicts the targets of a file's rows.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::{Device, FloatDType, Tensor};
@@ -23,7 +23,7 @@ use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::{
     ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedTarget,
-    PredictedValue,
+    PredictedValue, SampleBlocks,
 };
 
 /// The encodings of a run's features and targets.
@@ -57,7 +57,7 @@ impl<N: RowNetwork> RowPredictor<N> {
 
     /// The rows of a file in blocks, with columns found by their names in a header, or by position,
     /// and the features for the file that they are from.
-    fn blocks(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
+    fn blocks_of(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
         let mut schema = self.coding.encoder.schema().clone();
         let delimiter = self.data.source.delimiter();
         let mut of_file = Vec::new();
@@ -257,24 +257,64 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
         path: &Path,
         each: &mut dyn FnMut(Predicted) -> ControlFlow<()>,
     ) -> Result<(), RunError> {
-        if !path.exists() {
-            let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(RunError::io("read", path, cause));
-        }
-        let (blocks, of_file) = self.blocks(path)?;
-        let mut before = 0;
-        for table in blocks {
-            let mut table = table?;
-            let rows = table.rows();
-            for (name, value) in &of_file {
-                table = table.with_numbers(name, vec![*value; rows])?;
-            }
-            let mut predicted = self.predict_block(path, &table, before)?.into_iter();
-            if predicted.try_for_each(&mut *each).is_break() {
+        let mut blocks = RowBlocks::new(self, path);
+        while let Some(predicted) = blocks.predict()? {
+            if predicted.into_iter().try_for_each(&mut *each).is_break() {
                 break;
             }
-            before += rows;
         }
         Ok(())
+    }
+
+    fn blocks<'a>(&'a self, path: &Path) -> Option<Box<dyn SampleBlocks + 'a>> {
+        Some(Box::new(RowBlocks::new(self, path)))
+    }
+}
+
+/// The rows of a file in blocks of [`ROWS_AT_ONCE`].
+struct RowBlocks<'a, N> {
+    predictor: &'a RowPredictor<N>,
+    path: PathBuf,
+    /// The blocks, and the features for the file, after the first call.
+    opened: Option<(TableBlocks, Vec<(String, f64)>)>,
+    /// The rows of earlier blocks.
+    before: usize,
+}
+
+impl<'a, N: RowNetwork> RowBlocks<'a, N> {
+    fn new(predictor: &'a RowPredictor<N>, path: &Path) -> Self {
+        Self { predictor, path: path.to_owned(), opened: None, before: 0 }
+    }
+
+    /// The next block, without the features for the file.
+    fn read(&mut self) -> Result<Option<Table>, RunError> {
+        if self.opened.is_none() {
+            if !self.path.exists() {
+                let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+                return Err(RunError::io("read", &self.path, cause));
+            }
+            self.opened = Some(self.predictor.blocks_of(&self.path)?);
+        }
+        let Some((blocks, _)) = &mut self.opened else { return Ok(None) };
+        Ok(blocks.next().transpose()?)
+    }
+}
+
+impl<N: RowNetwork> SampleBlocks for RowBlocks<'_, N> {
+    fn skip(&mut self) -> Result<bool, RunError> {
+        let rows = self.read()?.map(|table| table.rows());
+        self.before += rows.unwrap_or_default();
+        Ok(rows.is_some())
+    }
+
+    fn predict(&mut self) -> Result<Option<Vec<Predicted>>, RunError> {
+        let Some(mut table) = self.read()? else { return Ok(None) };
+        let rows = table.rows();
+        for (name, value) in self.opened.iter().flat_map(|(_, of_file)| of_file) {
+            table = table.with_numbers(name, vec![*value; rows])?;
+        }
+        let predicted = self.predictor.predict_block(&self.path, &table, self.before)?;
+        self.before += rows;
+        Ok(Some(predicted))
     }
 }
