@@ -173,17 +173,17 @@ impl Policy {
                 return Err(PrecisionError::UnsupportedDtype {
                     policy: self.to_string(),
                     dtype: dtype.into(),
-                    device: format!("{device:?}"),
+                    device: named(device),
                 });
             }
         }
         if self.products == Products::Bf16 {
             return match multiplies_bf16(device) {
                 true => Ok(Arithmetic::TensorCores),
-                false => Err(PrecisionError::NoBf16Unit {
-                    policy: self.to_string(),
-                    device: format!("{device:?}"),
-                }),
+                false => {
+                    let (policy, device) = (self.to_string(), named(device));
+                    Err(PrecisionError::NoBf16Unit { policy, device })
+                }
             };
         }
         let usage = Dispatch::dtype_usage(device.as_dispatch(), self.compute.into());
@@ -232,6 +232,11 @@ impl Policy {
         let islands = islands(&module);
         module.apply_reparameterization(Autocast::new(self.compute, islands))
     }
+}
+
+/// A device's name, the same with and without autodiff.
+fn named(device: &Device) -> String {
+    format!("{:?}", device.clone().without_autodiff())
 }
 
 #[cfg(test)]

@@ -3,15 +3,18 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use updraft_simd::{INT8_LANES as LANES, Isa, Uneven, over, threads};
+use updraft_simd::{Isa, Uneven, over, threads};
 
-use updraft_conv::slices::{ConvGeometry, ConvShape};
+use updraft_conv::slices::ConvGeometry;
 
 use super::channels::{Addend, Channels};
 use super::cpu::{ChannelJob, Codes, DotJob, MOST_INPUTS, Pairs, WinogradJob, transformed_weights};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Run};
 use super::scratch::{Own, Scratch};
+use super::windows::{
+    depthwise_places, entry_at, pack_dense, pack_depthwise, pad, padded_pitch, span, unpack_dense,
+};
 use crate::scheme::OutputScheme;
 use crate::weights::{QuantizedWeights, WeightError};
 
@@ -387,100 +390,10 @@ impl Parts {
     }
 }
 
-/// Rows that a kernel spans.
-const fn span(shape: &ConvShape) -> usize {
-    (shape.kernel[0] - 1) * shape.dilation[0] + 1
-}
-
-/// Bytes of a row of the padded image.
-const fn padded_pitch(shape: &ConvShape) -> usize {
-    (shape.input[1] + 2 * shape.padding[1]) * shape.channels[0]
-}
-
-/// The offset of an entry of the kernel from the window's start.
-const fn entry_at(shape: &ConvShape, entry: usize) -> u32 {
-    let (row, column) = (entry / shape.kernel[1], entry % shape.kernel[1]);
-    let across = column * shape.dilation[1] * shape.channels[0];
-    (row * shape.dilation[0] * padded_pitch(shape) + across) as u32
-}
-
-/// Fills `padded` with rows of the padded image, from its row `first` on.
-fn pad(shape: &ConvShape, zero: u8, first: usize, x: &[u8], padded: &mut [u8]) {
-    let side = shape.padding[1] * shape.channels[0];
-    let line = shape.input[1] * shape.channels[0];
-    for (index, padded) in padded.chunks_exact_mut(padded_pitch(shape)).enumerate() {
-        let row = (first + index).checked_sub(shape.padding[0]).filter(|&r| r < shape.input[0]);
-        let Some(row) = row else {
-            padded.fill(zero);
-            continue;
-        };
-        padded[..side].fill(zero);
-        padded[side..side + line].copy_from_slice(&x[row * line..][..line]);
-        padded[side + line..].fill(zero);
-    }
-}
-
-/// The runs of a window, and the weights of each group in their order: row, column, channel.
-///
-/// A row's entries are one run if they are adjacent, else each entry is one.
-fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<Packed>) {
-    let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
-    let [rows, columns] = shape.kernel;
-    let entries = rows * columns;
-    let are_joined = shape.groups == 1 && shape.dilation[1] == 1;
-    let (segments, of_segment) = if are_joined { (rows, columns) } else { (entries, 1) };
-    let segment = of_segment * inputs;
-    let quads = segment.div_ceil(4) as u32;
-    let run = |index| Run { at: entry_at(shape, index * of_segment), quads };
-    let runs = (0..segments).map(run).collect();
-    let of_group = |group: usize| {
-        let mut ordered = Vec::with_capacity(outputs * inputs * entries);
-        for output in 0..outputs {
-            let each = &weights.values()[(group * outputs + output) * inputs * entries..];
-            for entry in 0..entries {
-                ordered.extend((0..inputs).map(|input| each[input * entries + entry]));
-            }
-        }
-        Packed::new(&ordered, outputs, segments, segment)
-    };
-    (runs, (0..shape.groups).map(of_group).collect())
-}
-
-/// The weights of all groups before packing.
-fn unpack_dense(shape: &ConvShape, groups: &[Packed]) -> Vec<i8> {
-    let inputs = shape.channels[0] / shape.groups;
-    let entries = shape.kernel[0] * shape.kernel[1];
-    let ordered: Vec<i8> = groups.iter().flat_map(Packed::unpacked).collect();
-    let mut values = Vec::with_capacity(ordered.len());
-    for each in ordered.chunks_exact(inputs * entries) {
-        for input in 0..inputs {
-            values.extend((0..entries).map(|entry| each[entry * inputs + input]));
-        }
-    }
-    values
-}
-
-/// `[vectors][taps][lanes]`, zeros beyond the last channel.
-fn pack_depthwise(weights: &QuantizedWeights) -> Vec<i8> {
-    let (channels, taps) = (weights.channels(), weights.each());
-    let mut packed = vec![0; channels.next_multiple_of(LANES) * taps];
-    let places = depthwise_places(channels * taps, channels);
-    places.for_each(|(at, given)| packed[at] = weights.values()[given]);
-    packed
-}
-
-/// For each weight of a depthwise convolution, its packed and its original index.
-fn depthwise_places(weights: usize, channels: usize) -> impl Iterator<Item = (usize, usize)> {
-    let taps = weights / channels;
-    (0..weights).map(move |given| {
-        let (channel, tap) = (given / taps, given % taps);
-        ((channel / LANES * taps + tap) * LANES + channel % LANES, given)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use updraft_conv::slices::ConvShape;
 
     use super::*;
     use crate::kernels::reference;

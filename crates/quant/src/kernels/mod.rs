@@ -18,6 +18,7 @@ pub mod reference;
 mod resize;
 mod scratch;
 mod transfer;
+mod windows;
 
 pub(crate) use channels::Addend;
 pub(crate) use convolution::{QuantizedConvolution, is_by_winograd};

@@ -32,7 +32,8 @@ fn quantize(plan: &Plan, folder: &RunFolder) -> (QuantizedModel, f64) {
     let (batches, _) = chosen.batches().expect("batches");
     let batches = batches.map(|batch| batch.expect("delivered"));
     let model = QuantizedModel::try_quantize(&graph, batches, Calibration::MeanSquaredError);
-    let model = model.expect("an int8 model");
+    // In the arithmetic in which it is served here.
+    let model = model.expect("an int8 model").for_processor(Isa::detect());
     let scored = network.evaluate(&graph, &model, Isa::Portable, &mut |_, _| true);
     let score = scored.expect("evaluated").expect("not stopped").score_int8;
     folder.write(Int8Network::FILE, &model.to_bytes()).expect("written");
