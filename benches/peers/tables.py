@@ -6,10 +6,14 @@ does with this project's crates.
 """
 
 import os
+import warnings
 
 import numpy as np
 
 from worker import serve
+
+# Words that are too rare have no category, on purpose.
+warnings.filterwarnings("ignore", message="Constructing a Categorical")
 
 # Texts that stand for a missing value.
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null"]
