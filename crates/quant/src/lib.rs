@@ -24,7 +24,7 @@ pub use network::{
 };
 
 // The faster arithmetic of each layer.
-pub use network::{LayerTime, SpeedPlan, SpeedTable};
+pub use network::{LayerSpeed, SpeedPlan, SpeedTable};
 
 // The bits of each layer.
 pub use network::{

@@ -45,5 +45,5 @@ pub use rounding::{RoundedLayer, Rounding};
 pub use samples::Samples;
 pub use score::{Accuracy, Score, SquaredError};
 pub use sensitivity::{ChoiceSensitivity, LayerSensitivity, Sensitivity, SensitivityError};
-pub use speed::{LayerTime, SpeedPlan, SpeedTable};
+pub use speed::{LayerSpeed, SpeedPlan, SpeedTable};
 pub use workspace::Workspace;

@@ -189,6 +189,7 @@ fn transform(job: &WinogradJob<'_>, tile: usize, to: &mut [i16], channels: usize
         for (pixel, codes) in codes.iter_mut().enumerate() {
             let at = (row + pixel / 4) * job.row_step + (column + pixel % 4) * job.inputs + first;
             let from = &job.image[at..at + count];
+            // A loop of known length becomes one instruction.
             if let Some(from) = from.first_chunk::<LANES>() {
                 for (to, &code) in codes.iter_mut().zip(from) {
                     *to = i16::from(code);
@@ -227,47 +228,28 @@ fn along(codes: &mut [[i16; LANES]; POSITIONS], [a, b, c, d]: [usize; 4]) {
 /// The sums of products of one position for all tiles, `[tiles][lanes]`.
 #[inline(always)]
 fn multiply<S: Int8>(simd: S, tiles: &[i16], channels: usize, weights: &[Pairs], sums: &mut [i32]) {
-    let count = sums.len() / LANES;
-    let mut first = 0;
-    while count - first >= 6 {
-        multiply_some::<S, 6>(
-            simd,
-            &tiles[first * channels..],
-            channels,
-            weights,
-            &mut sums[first * LANES..],
-        );
-        first += 6;
+    let first = multiply_in::<S, 6>(simd, tiles, channels, weights, sums, 0);
+    let first = multiply_in::<S, 4>(simd, tiles, channels, weights, sums, first);
+    let first = multiply_in::<S, 2>(simd, tiles, channels, weights, sums, first);
+    multiply_in::<S, 1>(simd, tiles, channels, weights, sums, first);
+}
+
+/// The same from a tile on, `Q` tiles at a time; returns the first tile that is left.
+#[inline(always)]
+fn multiply_in<S: Int8, const Q: usize>(
+    simd: S,
+    tiles: &[i16],
+    channels: usize,
+    weights: &[Pairs],
+    sums: &mut [i32],
+    mut first: usize,
+) -> usize {
+    while sums.len() / LANES - first >= Q {
+        let (tiles, sums) = (&tiles[first * channels..], &mut sums[first * LANES..]);
+        multiply_some::<S, Q>(simd, tiles, channels, weights, sums);
+        first += Q;
     }
-    if count - first >= 4 {
-        multiply_some::<S, 4>(
-            simd,
-            &tiles[first * channels..],
-            channels,
-            weights,
-            &mut sums[first * LANES..],
-        );
-        first += 4;
-    }
-    if count - first >= 2 {
-        multiply_some::<S, 2>(
-            simd,
-            &tiles[first * channels..],
-            channels,
-            weights,
-            &mut sums[first * LANES..],
-        );
-        first += 2;
-    }
-    if count > first {
-        multiply_some::<S, 1>(
-            simd,
-            &tiles[first * channels..],
-            channels,
-            weights,
-            &mut sums[first * LANES..],
-        );
-    }
+    first
 }
 
 /// The same for `Q` tiles.

@@ -3,7 +3,7 @@
 use updraft_conv::slices::{Algorithm, ConvGeometry, ConvShape, Pass, strategy};
 use updraft_simd::Isa;
 
-use super::{LayerTime, SpeedTable};
+use super::{LayerSpeed, SpeedTable};
 use crate::kernels::is_by_winograd;
 use crate::network::layer::QuantizedLayer;
 use crate::network::model::QuantizedModel;
@@ -54,7 +54,7 @@ impl QuantizedModel {
     }
 }
 
-fn estimated(layer: &QuantizedLayer, may_switch: bool) -> LayerTime {
+fn estimated(layer: &QuantizedLayer, may_switch: bool) -> LayerSpeed {
     let numbers = layer.shapes.y.iter().product::<usize>() as f64;
     let products = layer.multiply_adds as f64;
     let [int8, float] = match layer.operation.geometry(&layer.shapes) {
@@ -63,7 +63,7 @@ fn estimated(layer: &QuantizedLayer, may_switch: bool) -> LayerTime {
     };
     let ms = |nanoseconds: f64| vec![nanoseconds * 1e-6];
     let has_f32 = layer.is_float() || layer.is_switchable() && may_switch;
-    LayerTime {
+    LayerSpeed {
         name: layer.name.clone(),
         multiply_adds: layer.multiply_adds,
         int8_ms: layer.form.int8().map(|_| ms(int8)),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use updraft_simd::Isa;
 
-use super::{LayerTime, SpeedTable};
+use super::{LayerSpeed, SpeedTable};
 use crate::network::model::{Moment, QuantizedModel};
 use crate::network::workspace::Workspace;
 
@@ -25,7 +25,7 @@ impl QuantizedModel {
     #[must_use]
     pub fn measure_speed(&self, isa: Isa, batches: &[usize]) -> SpeedTable {
         let forms = [self.switched(|_| false), self.switched(|_| true)];
-        let mut layers: Vec<LayerTime> = self.layers.iter().map(LayerTime::of).collect();
+        let mut layers: Vec<LayerSpeed> = self.layers.iter().map(LayerSpeed::of).collect();
         for &batch in batches {
             let mut runs = forms.each_ref().map(|form| Run::new(form, batch));
             alternate(&mut runs, isa);
@@ -94,7 +94,7 @@ impl SpeedTable {
     }
 }
 
-impl LayerTime {
+impl LayerSpeed {
     fn of(layer: &crate::network::layer::QuantizedLayer) -> Self {
         let (has_int8, has_f32) =
             (layer.form.int8().is_some(), layer.is_switchable() || layer.is_float());

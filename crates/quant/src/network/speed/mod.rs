@@ -39,7 +39,7 @@ pub struct SpeedTable {
     /// The batch sizes.
     pub batches: Vec<usize>,
     /// The layers in the order in which they run.
-    pub layers: Vec<LayerTime>,
+    pub layers: Vec<LayerSpeed>,
     /// The whole model, measured: with all layers in int8, with all that can be in f32, and by the
     /// plan; in milliseconds for each batch. Empty if the times are estimated.
     pub whole_ms: Vec<[f64; 3]>,
@@ -49,7 +49,7 @@ pub struct SpeedTable {
 /// A layer of a [`SpeedTable`]; times are in milliseconds, one for each batch size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct LayerTime {
+pub struct LayerSpeed {
     /// The names of its layers, joined by `+`.
     pub name: String,
     /// Multiplications, each with its addition, for one sample.
@@ -97,14 +97,14 @@ impl SpeedTable {
     #[must_use]
     pub fn int8_share(&self) -> f64 {
         let all: usize = self.layers.iter().map(|layer| layer.multiply_adds).sum();
-        let is_int8 = |layer: &&LayerTime| !layer.is_in_f32 && layer.int8_ms.is_some();
+        let is_int8 = |layer: &&LayerSpeed| !layer.is_in_f32 && layer.int8_ms.is_some();
         let of_int8: usize =
             self.layers.iter().filter(is_int8).map(|layer| layer.multiply_adds).sum();
         if all == 0 { 1.0 } else { of_int8 as f64 / all as f64 }
     }
 
     /// A table whose plan is the fastest by its times.
-    fn new(model: &QuantizedModel, isa: Isa, batches: &[usize], layers: Vec<LayerTime>) -> Self {
+    fn new(model: &QuantizedModel, isa: Isa, batches: &[usize], layers: Vec<LayerSpeed>) -> Self {
         let mut table = Self {
             processor: isa.dot().name().to_owned(),
             is_measured: false,
@@ -131,7 +131,7 @@ impl SpeedTable {
         // Batches weigh alike, however long they take.
         let wholes: Vec<f64> = (0..self.batches.len())
             .map(|batch| {
-                let of_layer = |layer: &LayerTime| {
+                let of_layer = |layer: &LayerSpeed| {
                     layer.int8_ms.as_ref().or(layer.f32_ms.as_ref()).map_or(0.0, |ms| ms[batch])
                 };
                 self.layers.iter().map(of_layer).sum::<f64>().max(f64::MIN_POSITIVE)
