@@ -88,8 +88,8 @@ pub(crate) fn verdict(times: &LayerTimes) -> Option<String> {
             share(of_peak)
         ),
         Some(of_peak) => format!(
-            "multiplies at {} of the peak by a kernel: the bandwidth of memory binds it \
-             (docs/guide/mixed-precision.md)",
+            "multiplies at {} of the peak by a kernel: not products bind it, but memory, or few \
+             channels or samples (docs/guide/options.md)",
             share(of_peak)
         ),
     };
@@ -183,7 +183,8 @@ mod tests {
         // 5 % of 60 ms, at a quarter of the peak of 200 GFLOP/s.
         let mut times = times(2, 2000.0);
         let expected = "`stage.0.conv` takes 5.0 % of the time and multiplies at 25 % of the peak by \
-                        a kernel: the bandwidth of memory binds it (docs/guide/mixed-precision.md)";
+                        a kernel: not products bind it, but memory, or few channels or samples \
+                        (docs/guide/options.md)";
         assert_eq!(verdict(&times).as_deref(), Some(expected));
         times.layers[0].plain_calls = 1;
         let expected = "`stage.0.conv` takes 5.0 % of the time and burn's operations compute 1 of \
