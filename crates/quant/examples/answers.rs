@@ -2,7 +2,7 @@
 //! `crates/quant/tests/same_answers.py` to compare.
 //!
 //! `cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER`; without a model it takes
-//! a network of all operations, with random weights.
+//! networks of all operations, with random weights.
 
 use std::error::Error;
 use std::fs;
@@ -37,7 +37,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Every operation once at least, and images resized in every way.
+/// Every operation of convolutional networks once at least.
 fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
     let weights = |count: usize| -> Vec<f32> {
         images(count).into_iter().take(count).map(|value| value / 3.0).collect()
@@ -58,7 +58,7 @@ fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
         let small = graph.pool("small", stem, half, pooling)?;
         parts.push(graph.resize("large", small, [12, 10], resizing)?);
     }
-    let all = graph.concatenate("all", &parts)?;
+    let all = graph.concatenate("all", &parts, 0)?;
     let deep = graph.convolution("deep", all, same, 8, &weights(8 * 4 * 9), &[0.0; 8])?;
     let sum = graph.add("sum", deep, stem)?;
     let x = Function::identity();
@@ -72,9 +72,59 @@ fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
     let folded = graph.convolution("folded", blocks, half, 1, &weights(8 * 8), &[0.0; 8])?;
     let tiny = graph.resize("tiny", folded, [3, 4], Resizing::Linear)?;
     let head = graph.linear("head", tiny, &weights(10 * 96), &[0.0; 10])?;
-    graph.softmax("shares", head);
+    graph.softmax("shares", head, 0)?;
     let by = Quantization::new(Calibration::MinMax).separate_sums();
     Ok(QuantizedModel::try_quantize(&graph, [images(360)], by)?)
+}
+
+/// A block of a vision transformer: patches, a class token, positions, attention of two heads and a
+/// perceptron.
+fn transformer() -> Result<QuantizedModel, Box<dyn Error>> {
+    const WIDTH: usize = 16;
+    const TOKENS: usize = 10;
+    let weights = |count: usize| -> Vec<f32> {
+        images(count).into_iter().take(count).map(|value| value / 4.0).collect()
+    };
+    let linear = |graph: &mut Graph, name: &str, x, [inputs, outputs]: [usize; 2]| {
+        let weights = weights(inputs * outputs);
+        graph.convolution(name, x, Window::new([1, 1]), 1, &weights, &vec![0.25; outputs])
+    };
+    let mut graph = Graph::new();
+    let x = graph.input("image", &[3, 12, 12])?;
+    let patches = Window { stride: [4; 2], ..Window::new([4, 4]) };
+    let x = graph.convolution("patches", x, patches, 1, &weights(WIDTH * 48), &[0.0; WIDTH])?;
+    let x = graph.rearrange("line", x, &[WIDTH, TOKENS - 1], &[[WIDTH * (TOKENS - 1), 1]], 0)?;
+    let x = graph.extend("class", x, &[0.5; WIDTH], false)?;
+    let x = graph.shift("positions", x, &weights(WIDTH * TOKENS))?;
+    let normal = graph.normalize("norm", x, 1e-5)?;
+    let mut heads = Vec::new();
+    for name in ["query", "key", "value"] {
+        let y = linear(&mut graph, name, normal, [WIDTH, WIDTH])?;
+        // [heads · 8, tokens] as [heads, 8, tokens].
+        let shape = [2, WIDTH / 2, TOKENS];
+        heads.push(graph.rearrange("heads", y, &shape, &[[WIDTH * TOKENS, 1]], 0)?);
+    }
+    let scores = graph.matrix_product("scores", heads[0], heads[1], [true, false])?;
+    let scores = graph.affine("scale", scores, &[0.35; 2], &[0.0; 2])?;
+    let shares = graph.softmax("shares", scores, 2)?;
+    let context = graph.matrix_product("context", shares, heads[2], [false, true])?;
+    // [heads, tokens, 8] as [heads · 8, tokens].
+    let axes = [[2, TOKENS * 8], [8, 1], [TOKENS, 8]];
+    let context = graph.rearrange("join", context, &[WIDTH, TOKENS], &axes, 0)?;
+    let attended = linear(&mut graph, "output", context, [WIDTH, WIDTH])?;
+    let x = graph.add("residual", attended, x)?;
+    let normal = graph.normalize("second norm", x, 1e-5)?;
+    let wide = linear(&mut graph, "wide", normal, [WIDTH, 4 * WIDTH])?;
+    let identity = Function::identity();
+    let silu = Function::binary(Binary::Multiply, &identity, &identity.then(Unary::Sigmoid));
+    let wide = graph.function("silu", wide, &silu)?;
+    let narrow = linear(&mut graph, "narrow", wide, [4 * WIDTH, WIDTH])?;
+    let x = graph.add("second residual", narrow, x)?;
+    let turned = graph.concatenate("twice", &[x, narrow], 1)?;
+    let class = graph.rearrange("token", turned, &[WIDTH], &[[WIDTH, 2 * TOKENS]], 0)?;
+    graph.linear("head", class, &weights(10 * WIDTH), &[0.0; 10])?;
+    let by = Quantization::new(Calibration::MinMax).separate_sums();
+    Ok(QuantizedModel::try_quantize(&graph, [images(3 * 144)], by)?)
 }
 
 /// An image resized to larger, smaller and equal sides, by whole and by broken factors, in every
@@ -103,6 +153,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         [folder] => {
             let folder = FilePath::new(folder);
             write(&all_operations()?, folder)?;
+            write(&transformer()?, &folder.join("transformer"))?;
             write(&every_resize()?, &folder.join("resize"))
         }
         _ => Err("expected a model's file, if any, and a folder to write to".into()),

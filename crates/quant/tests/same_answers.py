@@ -72,6 +72,8 @@ def main(folder):
     folder = pathlib.Path(folder)
     shares = {level: agreement(folder, level) for level in LEAST}
     same = all(shares[level] >= least for level, least in LEAST.items())
+    if (folder / "transformer").is_dir():
+        same &= all(agreement(folder / "transformer", level) >= LEAST[level] for level in LEAST)
     if (folder / "resize").is_dir():
         same &= all([resized(folder / "resize", level) for level in LEAST])
     return 0 if same else 1

@@ -7,6 +7,7 @@ use burn::backend::ir::{
 
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
+use super::view::View;
 use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
 use crate::scheme::ActivationScheme;
@@ -17,13 +18,12 @@ impl Reader<'_> {
     /// A tensor that a module rounds to codes and back is a tensor of that scheme.
     pub(crate) fn arithmetic(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
         let meaning = self.element_wise(operation)?;
-        let Some(Meaning::Value { value, function, shape }) = &meaning else { return Ok(meaning) };
+        let Some(Meaning::Value { value, function, view }) = &meaning else { return Ok(meaning) };
         match function.fake_quantization() {
             None => Ok(meaning),
             Some((before, scheme)) => {
                 let rounded = self.rounded(*value, [function, &before], scheme)?;
-                let (function, shape) = (Function::identity(), shape.clone());
-                Ok(Some(Meaning::Value { value: rounded, function, shape }))
+                Ok(Some(Meaning::of(rounded, view.clone())))
             }
         }
     }
@@ -182,7 +182,7 @@ impl Reader<'_> {
         if let Meaning::Value { function, .. } = self.meaning(tensor)?
             && function.lines().len() > Function::MOST_LINES / 2
         {
-            self.value(tensor)?;
+            self.viewed(tensor)?;
         }
         match self.meaning(tensor)? {
             Meaning::Constant(constant) => {
@@ -190,8 +190,8 @@ impl Reader<'_> {
                 let values = constant.values.iter().map(|&value| of_constant.of(value)).collect();
                 Ok(Meaning::Constant(Constant { shape: constant.shape, values }))
             }
-            Meaning::Value { value, function, shape } => {
-                Ok(Meaning::Value { value, function: f(&function), shape })
+            Meaning::Value { value, function, view } => {
+                Ok(Meaning::Value { value, function: f(&function), view })
             }
         }
     }
@@ -204,8 +204,8 @@ impl Reader<'_> {
                 let value = constant.one().ok_or_else(reason)?;
                 self.choose_of(mask, None, &Function::constant(value), no)
             }
-            Meaning::Value { value, function, .. } => {
-                self.choose_of(mask, Some(value), &function, no)
+            Meaning::Value { value, function, view } => {
+                self.choose_of(mask, Some((value, view)), &function, no)
             }
         }
     }
@@ -213,17 +213,19 @@ impl Reader<'_> {
     fn choose_of(
         &mut self,
         mask: &TensorIr,
-        of: Option<Value>,
+        of: Option<(Value, View)>,
         yes: &Function,
         no: &TensorIr,
     ) -> Read<Meaning> {
         match (self.meaning(mask)?, self.meaning(no)?) {
             (
-                Meaning::Value { value: a, function: condition, .. },
-                Meaning::Value { value: b, function: no, shape },
-            ) if a == b && of.is_none_or(|value| value == a) => {
+                Meaning::Value { value, function: condition, view },
+                Meaning::Value { value: other, function: no, view: seen },
+            ) if (value, &view) == (other, &seen)
+                && of.is_none_or(|yes| yes == (value, view.clone())) =>
+            {
                 let function = Function::choose(&condition, yes, &no);
-                Ok(Meaning::Value { value: a, function, shape })
+                Ok(Meaning::Value { value, function, view })
             }
             _ => Err(self.unsupported("it chooses between functions of different tensors")),
         }
@@ -252,11 +254,11 @@ impl Reader<'_> {
                 _ => self.with_channels(operation, &both.rhs, &constant, false),
             },
             (
-                Meaning::Value { value: a, function: f, shape },
-                Meaning::Value { value: b, function: g, shape: other },
+                Meaning::Value { value: a, function: f, view },
+                Meaning::Value { value: b, function: g, view: other },
             ) => {
                 let lines = f.lines().len() + g.lines().len();
-                if a != b || shape != other || lines >= Function::MOST_LINES {
+                if a != b || view != other || lines >= Function::MOST_LINES {
                     return match operation {
                         Binary::Divide => {
                             let reason = "it divides two tensors that depend on the input";
@@ -266,13 +268,13 @@ impl Reader<'_> {
                     };
                 }
                 let function = Function::binary(operation, &f, &g);
-                Ok(Meaning::Value { value: a, function, shape })
+                Ok(Meaning::Value { value: a, function, view })
             }
         };
         meaning.map(Some)
     }
 
-    /// A tensor with a number for each channel.
+    /// A tensor with a number for each channel, or for each number of a sample.
     fn with_channels(
         &mut self,
         operation: Binary,
@@ -280,14 +282,24 @@ impl Reader<'_> {
         constant: &Constant,
         is_first: bool,
     ) -> Read<Meaning> {
-        let x = self.value_of_channels(tensor)?;
-        let channels = self.graph.shape(x)[0];
-        let mut each = vec![1; tensor.shape.len()];
-        each[1] = channels;
-        let reason = || self.unsupported("its numbers are neither one nor one for each channel");
-        let numbers = constant.expand(&each).ok_or_else(reason)?.values;
+        let (value, view) = self.viewed(tensor)?;
+        let rank = tensor.shape.len();
+        let channels = self.graph.shape(value)[0];
+        // The channels of tokens are their last axis.
+        let is_last = view.is_channels_last(self.graph.shape(value));
+        let mut each = vec![1; rank];
+        each[if is_last { rank - 1 } else { 1 }] = channels;
+        let numbers = match constant.expand(&each) {
+            Some(numbers) => numbers.values,
+            None => return self.with_each(operation, tensor, constant, is_first),
+        };
+        let (x, view) = if is_last {
+            (value, view)
+        } else {
+            let x = self.value_of_channels(tensor)?;
+            (x, View::of(self.graph.shape(x)))
+        };
         let (zeros, ones) = (vec![0.0; channels], vec![1.0; channels]);
-        let negative = |values: &[f32]| values.iter().map(|value| -value).collect::<Vec<_>>();
         let (scale, shift) = match (operation, is_first) {
             (Binary::Add, _) => (ones, numbers),
             (Binary::Subtract, true) => (ones, negative(&numbers)),
@@ -298,8 +310,47 @@ impl Reader<'_> {
         };
         let name = self.numbered("affine");
         let y = self.graph.affine(&name, x, &scale, &shift);
-        self.layer(y)
+        let y = self.added(y)?;
+        Ok(Meaning::of(y, view))
     }
+
+    /// A tensor plus a number for each of a sample.
+    fn with_each(
+        &mut self,
+        operation: Binary,
+        tensor: &TensorIr,
+        constant: &Constant,
+        is_first: bool,
+    ) -> Read<Meaning> {
+        let reason = || self.unsupported("its numbers are neither one nor one for each channel");
+        let is_negative = match (operation, is_first) {
+            (Binary::Add, _) => false,
+            (Binary::Subtract, true) => true,
+            _ => return Err(reason()),
+        };
+        let numbers = constant.of_sample().ok_or_else(reason)?;
+        let (value, view) = self.in_order(tensor)?;
+        let numbers = numbers.expand(&[&[1], &view.shape()[..]].concat());
+        let numbers = numbers.ok_or_else(|| {
+            self.unsupported("its numbers have other axes than the tensor they are added to")
+        })?;
+        let numbers = match view.is_channels_last(self.graph.shape(value)) {
+            true => {
+                let last = numbers.shape.len() - 1;
+                numbers.permute(&[&[last], &(0..last).collect::<Vec<_>>()[..]].concat())
+            }
+            false => numbers,
+        };
+        let values = if is_negative { negative(&numbers.values) } else { numbers.values };
+        let name = self.numbered("shift");
+        let y = self.graph.shift(&name, value, &values);
+        let y = self.added(y)?;
+        Ok(Meaning::of(y, view))
+    }
+}
+
+fn negative(values: &[f32]) -> Vec<f32> {
+    values.iter().map(|value| -value).collect()
 }
 
 fn number(scalar: ScalarIr) -> Function {

@@ -71,6 +71,16 @@ impl Constant {
         })
     }
 
+    /// One sample of a batch of equal ones, with a first axis of length 1.
+    pub(crate) fn of_sample(&self) -> Option<Self> {
+        let len = self.values.len() / self.shape.first().copied().filter(|&len| len > 0)?;
+        let first = &self.values[..len];
+        self.values
+            .chunks_exact(len)
+            .all(|sample| sample == first)
+            .then(|| Self { shape: [&[1], &self.shape[1..]].concat(), values: first.to_vec() })
+    }
+
     /// A slice, if its step is one.
     pub(crate) fn slice(&self, ranges: &[Slice]) -> Option<Self> {
         if ranges.iter().any(|range| range.step != 1) {

@@ -1,12 +1,14 @@
 //! Capturing burn's modules, and models on burn's tensors.
 
 mod arithmetic;
+mod axes;
 mod constant;
 mod error;
 mod reader;
 mod record;
 mod reduction;
 mod tensors;
+mod view;
 
 pub use error::{CaptureError, Place};
 pub(crate) use reader::{Meaning, Reader};

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use burn::backend::ir::{BaseOperationIr, OperationIr, TensorId, TensorIr};
+use burn::backend::ir::{TensorId, TensorIr};
 use burn::module::Module;
 use burn::tensor::DType;
 
 use super::constant::Constant;
 use super::error::{CaptureError, Place};
-use super::record::{Recording, kind, layer_of, record};
+use super::record::{Recording, joins_batch, kind, layer_of, of_sample, record};
 use super::tensors::{Shapes, Tensors};
+use super::view::View;
 use crate::network::{Graph, GraphError, Value};
-use crate::operation::{self, Function, is_alike};
+use crate::operation::{self, Function};
 
 impl Graph {
     /// The graph of a burn module in inference mode.
@@ -48,7 +49,7 @@ impl Graph {
                 place: place.clone(),
                 source: source.into(),
             })?;
-            values.push(Meaning::of(value, shape.clone()));
+            values.push(Meaning::of(value, View::of(shape)));
         }
         let recording = record(module, &shapes, forward)?;
         let meanings = recording.inputs.iter().copied().zip(values).collect();
@@ -72,21 +73,21 @@ impl Graph {
 pub(crate) enum Meaning {
     /// The same for every sample.
     Constant(Constant),
-    /// A function of a value, number by number; the shape is burn's, of one sample's part.
-    Value { value: Value, function: Function, shape: Vec<usize> },
+    /// A function of a value, number by number, seen along burn's axes of one sample.
+    Value { value: Value, function: Function, view: View },
 }
 
 impl Meaning {
-    fn of(value: Value, shape: Vec<usize>) -> Self {
-        Self::Value { value, function: Function::identity(), shape }
+    pub(super) fn of(value: Value, view: View) -> Self {
+        Self::Value { value, function: Function::identity(), view }
     }
 }
 
 pub(crate) struct Reader<'a> {
     recording: &'a Recording,
     pub(crate) graph: Graph,
-    meanings: HashMap<TensorId, Meaning>,
-    place: Place,
+    pub(super) meanings: HashMap<TensorId, Meaning>,
+    pub(super) place: Place,
     /// The number of layers of each kind without parameters.
     counts: HashMap<&'static str, usize>,
 }
@@ -105,18 +106,16 @@ impl Reader<'_> {
             if outputs.next().is_some() {
                 return Err(self.unsupported("it gives several tensors"));
             }
-            let mut meaning = match self.structure(recorded)? {
+            let mut meaning = match self.order(recorded)? {
                 Some(meaning) => meaning,
                 None => operation::record(self, recorded, layer.as_deref())?
                     .ok_or_else(|| self.unsupported("there is no such operation"))?,
             };
             // The graph has the same numbers for any axes of length 1 in burn.
-            if let Meaning::Value { shape, .. } = &mut meaning {
-                let of_burn = &out.shape[1..];
-                if shape.iter().product::<usize>() != of_burn.iter().product::<usize>() {
-                    return Err(self.unsupported("its last windows reach beyond the image"));
-                }
-                *shape = of_burn.to_vec();
+            if let Meaning::Value { view, .. } = &mut meaning {
+                let reason = "its last windows reach beyond the image";
+                let seen = view.reshaped(&of_sample(&out.shape));
+                *view = seen.ok_or_else(|| self.unsupported(reason))?;
             }
             self.meanings.insert(out.id, meaning);
             if let Some(layer) = layer {
@@ -124,73 +123,6 @@ impl Reader<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Operations that change no number; `None` if it is another operation.
-    fn structure(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
-        let OperationIr::BaseFloat(operation) = operation else { return Ok(None) };
-        self.base(operation)
-    }
-
-    fn base(&mut self, operation: &BaseOperationIr) -> Read<Option<Meaning>> {
-        let meaning = match operation {
-            BaseOperationIr::Reshape(reshape) => self.reshape(&reshape.input, &reshape.out),
-            BaseOperationIr::Cast(cast) => match cast.out.dtype {
-                DType::F32 => self.meaning(&cast.input),
-                dtype => Err(CaptureError::DType { place: self.place.clone(), dtype }),
-            },
-            BaseOperationIr::Slice(slice) => {
-                let constant = self.constant(&slice.tensor, "it cuts a part out of each sample")?;
-                let part = constant.slice(&slice.ranges);
-                part.map(Meaning::Constant).ok_or_else(|| self.unsupported("it goes by steps"))
-            }
-            BaseOperationIr::SwapDims(swap) => {
-                let constant = self.constant(&swap.input, "it turns the axes of each sample")?;
-                let mut axes: Vec<usize> = (0..constant.shape.len()).collect();
-                axes.swap(swap.dim1, swap.dim2);
-                Ok(Meaning::Constant(constant.permute(&axes)))
-            }
-            BaseOperationIr::Permute(permute) => {
-                let constant = self.constant(&permute.input, "it turns the axes of each sample")?;
-                Ok(Meaning::Constant(constant.permute(&permute.axes)))
-            }
-            BaseOperationIr::Expand(expand) => {
-                let constant = self.constant(&expand.input, "it repeats each sample")?;
-                let expanded = constant.expand(&expand.out.shape.to_vec());
-                expanded.map(Meaning::Constant).ok_or_else(|| self.unsupported("its shapes differ"))
-            }
-            BaseOperationIr::Zeros(zeros) => {
-                Ok(Meaning::Constant(Constant::full(&zeros.out.shape.to_vec(), 0.0)))
-            }
-            BaseOperationIr::Ones(ones) => {
-                Ok(Meaning::Constant(Constant::full(&ones.out.shape.to_vec(), 1.0)))
-            }
-            _ => return Ok(None),
-        };
-        meaning.map(Some)
-    }
-
-    /// The same numbers of a sample in another shape.
-    fn reshape(&mut self, input: &TensorIr, out: &TensorIr) -> Read<Meaning> {
-        match self.meaning(input)? {
-            Meaning::Constant(constant) => {
-                Ok(Meaning::Constant(constant.reshape(&out.shape.to_vec())))
-            }
-            Meaning::Value { value, function, .. } => {
-                let whole = self.graph.shape(value);
-                let shape = out.shape[1..].to_vec();
-                let is_flat = shape == [whole.iter().product::<usize>()];
-                if out.shape[0] == input.shape[0] && (is_flat || is_alike(&shape, whole)) {
-                    return Ok(Meaning::Value { value, function, shape });
-                }
-                let reason = format!(
-                    "it takes {:?} to {:?}, which is no flattening",
-                    input.shape.to_vec(),
-                    out.shape.to_vec()
-                );
-                Err(self.unsupported(&reason))
-            }
-        }
     }
 
     pub(crate) fn meaning(&self, tensor: &TensorIr) -> Read<Meaning> {
@@ -215,16 +147,43 @@ impl Reader<'_> {
         }
     }
 
-    /// A tensor that does depend on it, as a value of the graph, with the shape of one sample.
+    /// A tensor that does depend on it, as a value of the graph in row-major order, with the shape of
+    /// one sample.
     pub(crate) fn value(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
+        if joins_batch(&tensor.shape) {
+            return Err(self.unsupported("its first axis is the batch with another axis"));
+        }
+        self.value_in_order(tensor)
+    }
+
+    /// The same also where the first axis is the batch with another axis behind it, which is then
+    /// the first axis of the shape.
+    pub(crate) fn value_in_order(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
         let meaning = self.meaning(tensor)?;
         self.meanings.insert(tensor.id, meaning);
         self.value_of(tensor.id)
     }
 
     fn value_of(&mut self, id: TensorId) -> Read<(Value, Vec<usize>)> {
-        let Some(Meaning::Value { value, function, shape }) = self.meanings.get(&id).cloned()
-        else {
+        let (value, view) = self.viewed_of(id)?;
+        let shape = view.shape();
+        if view.is_whole(self.graph.shape(value).iter().product()) {
+            return Ok((value, shape));
+        }
+        let value = self.rearranged(value, &view, &shape)?;
+        self.meanings.insert(id, Meaning::of(value, View::of(&shape)));
+        Ok((value, shape))
+    }
+
+    /// The same as a value of the graph in any order.
+    pub(crate) fn viewed(&mut self, tensor: &TensorIr) -> Read<(Value, View)> {
+        let meaning = self.meaning(tensor)?;
+        self.meanings.insert(tensor.id, meaning);
+        self.viewed_of(tensor.id)
+    }
+
+    fn viewed_of(&mut self, id: TensorId) -> Read<(Value, View)> {
+        let Some(Meaning::Value { value, function, view }) = self.meanings.get(&id).cloned() else {
             return Err(self.unsupported("its input does not depend on the input"));
         };
         let kind = match function.line() {
@@ -233,14 +192,13 @@ impl Reader<'_> {
             None => "function",
         };
         if function.is_identity() {
-            return Ok((value, shape));
+            return Ok((value, view));
         }
         let name = self.numbered(kind);
         let given = self.graph.function(&name, value, &function);
         let value = self.added(given)?;
-        let function = Function::identity();
-        self.meanings.insert(id, Meaning::Value { value, function, shape: shape.clone() });
-        Ok((value, shape))
+        self.meanings.insert(id, Meaning::of(value, view.clone()));
+        Ok((value, view))
     }
 
     /// A name for a layer without parameters.
@@ -253,7 +211,7 @@ impl Reader<'_> {
     /// Records the output of a layer that was added.
     pub(crate) fn layer(&self, result: Result<Value, GraphError>) -> Read<Meaning> {
         let value = self.added(result)?;
-        Ok(Meaning::of(value, self.graph.shape(value).to_vec()))
+        Ok(Meaning::of(value, View::of(self.graph.shape(value))))
     }
 
     pub(crate) fn added(&self, result: Result<Value, GraphError>) -> Read<Value> {

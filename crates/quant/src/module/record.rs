@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use burn::backend::Capture;
-use burn::backend::ir::{IrVisitorMut, OperationIr, TensorId, TensorIr};
+use burn::backend::ir::{BaseOperationIr, IrVisitorMut, OperationIr, TensorId, TensorIr};
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Slice, Tensor, TensorData};
 
 use super::error::{CaptureError, Place};
 use super::tensors::Tensors;
@@ -114,6 +114,7 @@ fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
         };
         let [Some(a), Some(b)] = pair else { return Err(differs()) };
         let (mut a, mut b) = (a.clone(), b.clone());
+        [&mut a, &mut b].into_iter().zip(SIZES).for_each(|(a, size)| forget_batch(a, size));
         let [of_first, of_second] = &mut numbers;
         let tensors = [(&mut a, of_first), (&mut b, of_second)].map(|(operation, numbers)| {
             let mut tensors = Renumbered { numbers, shapes: Vec::new() };
@@ -132,10 +133,52 @@ fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
     Ok(())
 }
 
+/// The shape of one sample of a tensor whose first axis is the batch, or the batch with another
+/// axis behind it as one.
+pub(super) fn of_sample(shape: &[usize]) -> Vec<usize> {
+    match shape[0] / SIZES[0] {
+        1 => shape[1..].to_vec(),
+        more => [&[more], &shape[1..]].concat(),
+    }
+}
+
+/// Whether the first axis is the batch with another axis behind it.
+pub(super) fn joins_batch(shape: &[usize]) -> bool {
+    shape[0] != SIZES[0]
+}
+
 fn is_same_but_for_the_batch(a: &[usize], b: &[usize]) -> bool {
-    let rest = |shape: &[usize]| shape.get(1..).map(<[usize]>::to_vec);
-    let both = [a.first().copied(), b.first().copied()];
-    a == b || (both == SIZES.map(Some) && rest(a) == rest(b))
+    match (a, b) {
+        ([of_a, a @ ..], [of_b, b @ ..]) => {
+            let both = [*of_a, *of_b];
+            let each = [both[0] / SIZES[0], both[1] / SIZES[1]];
+            let is_batch = each[0] == each[1] && both == SIZES.map(|size| size * each[0]);
+            a == b && (both[0] == both[1] || is_batch)
+        }
+        _ => a == b,
+    }
+}
+
+/// Removes the size of the batch from the numbers of an operation: a slice that takes the whole
+/// batch, and a tensor that is repeated for each sample.
+fn forget_batch(operation: &mut OperationIr, size: usize) {
+    let OperationIr::BaseFloat(operation) = operation else { return };
+    match operation {
+        BaseOperationIr::Slice(slice) if slice.tensor.shape[0] == size => {
+            if let Some(range) = slice.ranges.first_mut()
+                && range.step == 1
+                && range.to_range(size) == (0..size)
+            {
+                *range = Slice::full();
+            }
+        }
+        BaseOperationIr::RepeatDim(repeat)
+            if repeat.dim == 0 && repeat.tensor.shape[0] == 1 && repeat.times == size =>
+        {
+            repeat.times = 0;
+        }
+        _ => {}
+    }
 }
 
 /// Renumbers tensors in the order of their first use, and removes their shapes.

@@ -5,7 +5,8 @@ use burn::backend::ir::TensorIr;
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
 use crate::kernels::Pooling;
-use crate::operation::Window;
+use crate::network::Value;
+use crate::operation::{Window, plane};
 
 impl Reader<'_> {
     /// The sum along an axis, times a factor, as layers of a graph.
@@ -24,6 +25,9 @@ impl Reader<'_> {
             };
             let values = (0..count).map(of).collect();
             return Ok(Meaning::Constant(Constant { shape: kept, values }));
+        }
+        if let Some(meaning) = self.sum_of_tokens(input, axis, is_mean)? {
+            return Ok(meaning);
         }
         let (x, shape) = self.value(input)?;
         let name = self.numbered(if is_mean { "mean" } else { "sum" });
@@ -45,12 +49,36 @@ impl Reader<'_> {
         let len = whole[axis - 1];
         // A line is an image of one row.
         let kernel = if axis == 2 && shape.len() == 3 { [len, 1] } else { [1, len] };
-        let mean = self.graph.pool(&name, x, Window::new(kernel), Pooling::MeanOfImage);
+        self.pooled(&name, x, kernel, is_mean)
+    }
+
+    /// The sum of all tokens; `None` for other tensors and axes.
+    fn sum_of_tokens(
+        &mut self,
+        input: &TensorIr,
+        axis: usize,
+        is_mean: bool,
+    ) -> Read<Option<Meaning>> {
+        let (value, view) = self.viewed(input)?;
+        let shape = self.graph.shape(value).to_vec();
+        if axis != 1 || view.shape().len() != 2 || !view.is_channels_last(&shape) {
+            return Ok(None);
+        }
+        let name = self.numbered(if is_mean { "mean" } else { "sum" });
+        let [_, rows, columns] = plane(&shape);
+        self.pooled(&name, value, [rows, columns], is_mean).map(Some)
+    }
+
+    /// The mean over windows, or their sum.
+    fn pooled(&mut self, name: &str, x: Value, kernel: [usize; 2], is_mean: bool) -> Read<Meaning> {
+        let channels = self.graph.shape(x)[0];
+        let mean = self.graph.pool(name, x, Window::new(kernel), Pooling::MeanOfImage);
         if is_mean {
             return self.layer(mean);
         }
         let mean = self.added(mean)?;
-        let (factors, zeros) = (vec![len as f32; whole[0]], vec![0.0; whole[0]]);
+        let len = kernel[0] * kernel[1];
+        let (factors, zeros) = (vec![len as f32; channels], vec![0.0; channels]);
         let y = self.graph.affine(&format!("{name}.factor"), mean, &factors, &zeros);
         self.layer(y)
     }

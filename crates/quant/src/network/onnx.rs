@@ -223,6 +223,32 @@ impl<'a> Node<'a> {
         name
     }
 
+    /// A list of integers.
+    pub(crate) fn integers(&mut self, end: &str, values: &[i64]) -> String {
+        let name = format!("{}{end}", self.name);
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.initializer(Tensor::new(&name, Element::I64, &[values.len()], bytes));
+        name
+    }
+
+    /// The biases of a layer in f32 as a constant of a sample's shape.
+    pub(crate) fn numbers(&mut self, shape: &[usize]) -> String {
+        let name = format!("{}.numbers", self.name);
+        let bytes = match &self.layer.form {
+            Form::F32 { parameters, .. } => {
+                parameters.bias.iter().flat_map(|value| value.to_le_bytes()).collect()
+            }
+            Form::Int8(_) => unreachable!("the operation has no int8 kernel"),
+        };
+        self.initializer(Tensor::new(&name, Element::F32, &[&[1], shape].concat(), bytes));
+        name
+    }
+
+    /// A value of the layer in a sample's shape.
+    pub(crate) fn shaped(&mut self, x: &str, shape: &[usize]) -> String {
+        self.reshaped(x, shape, x)
+    }
+
     fn reshaped(&mut self, x: &str, shape: &[usize], name: &str) -> String {
         let tensor = shape_of(&format!("{name}.shape"), shape);
         self.initializer(tensor);

@@ -67,6 +67,8 @@ pub(super) struct Node {
 pub(super) struct AttributeField {
     #[prost(string, tag = "1")]
     name: String,
+    #[prost(float, optional, tag = "2")]
+    f: Option<f32>,
     #[prost(int64, optional, tag = "3")]
     i: Option<i64>,
     #[prost(bytes = "vec", optional, tag = "4")]
@@ -132,6 +134,7 @@ pub(crate) enum Attribute {
     Integer(i64),
     Integers(Vec<i64>),
     Text(&'static str),
+    Real(f32),
 }
 
 impl AttributeField {
@@ -141,6 +144,7 @@ impl AttributeField {
             Attribute::Integer(i) => Self { i: Some(i), kind: 2, ..field },
             Attribute::Text(text) => Self { s: Some(text.into()), kind: 3, ..field },
             Attribute::Integers(ints) => Self { ints, kind: 7, ..field },
+            Attribute::Real(f) => Self { f: Some(f), kind: 1, ..field },
         }
     }
 }

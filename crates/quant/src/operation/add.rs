@@ -92,11 +92,18 @@ impl Registered for Add {
             OperationIr::NumericFloat(_, N::Sub(both)) => (both, true),
             _ => return Ok(None),
         };
-        let (a, shape) = reader.value(&both.lhs)?;
-        let (mut b, other) = reader.value(&both.rhs)?;
-        if shape.len() != other.len() {
-            return Err(reader.unsupported("one is flattened, the other not"));
-        }
+        let tokens = reader.both([&both.lhs, &both.rhs])?;
+        let (a, mut b) = match &tokens {
+            Some([a, b]) => (*a, *b),
+            None => {
+                let (a, shape) = reader.value(&both.lhs)?;
+                let (b, other) = reader.value(&both.rhs)?;
+                if shape.len() != other.len() {
+                    return Err(reader.unsupported("one is flattened, the other not"));
+                }
+                (a, b)
+            }
+        };
         if is_difference {
             let channels = reader.graph.shape(b)[0];
             let name = reader.numbered("negative");
@@ -106,7 +113,7 @@ impl Registered for Add {
         }
         let name = reader.numbered("add");
         let y = reader.graph.add(&name, a, b);
-        reader.layer(y).map(Some)
+        if tokens.is_some() { reader.tokens_of(y) } else { reader.layer(y) }.map(Some)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Concatenation along the channels.
+//! Concatenation along the channels or another axis.
 
 use std::sync::Arc;
 
@@ -15,15 +15,22 @@ use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Concatenate {}
+pub(super) struct Concatenate {
+    axis: usize,
+}
 
 impl Graph {
-    /// The concatenated channels of some values.
+    /// Some values, joined along an axis of each sample, 0 for the channels.
     ///
     /// # Errors
-    /// [`GraphError`] for no value, or values whose axes after the channels differ.
-    pub fn concatenate(&mut self, name: &str, values: &[Value]) -> Result<Value, GraphError> {
-        self.layer(name, Work::new(Concatenate {}, Parameters::default()), values)
+    /// [`GraphError`] for no value, or values that differ in another axis.
+    pub fn concatenate(
+        &mut self,
+        name: &str,
+        values: &[Value],
+        axis: usize,
+    ) -> Result<Value, GraphError> {
+        self.layer(name, Work::new(Concatenate { axis }, Parameters::default()), values)
     }
 }
 
@@ -32,22 +39,42 @@ impl Operation for Concatenate {
         lens.check(0, 0)?;
         let joined = || OperationError::Joined { shapes: x.to_vec() };
         let mut y = x.first().ok_or_else(joined)?.clone();
-        if x.iter().any(|x| !is_alike(&x[1..], &y[1..])) {
+        let axis = self.axis;
+        let agrees = |x: &Vec<usize>| {
+            // Axes of length 1 at the end may be missing behind the channels only.
+            x.len() > axis
+                && x[..axis] == y[..axis]
+                && (is_alike(&x[axis + 1..], &y[axis + 1..]) && (axis == 0 || x.len() == y.len()))
+        };
+        if !x.iter().all(agrees) {
             return Err(joined());
         }
-        let channels = x.iter().try_fold(0_usize, |sum, x| sum.checked_add(x[0]));
-        y[0] = channels.ok_or_else(joined)?;
+        let len = x.iter().try_fold(0_usize, |sum, x| sum.checked_add(x[axis]));
+        y[axis] = len.ok_or_else(joined)?;
         Ok(y)
     }
 
-    fn run_f32(&self, FloatJob { x, y, .. }: FloatJob<'_>) {
-        let all = x.iter().copied().flatten();
-        y.iter_mut().zip(all).for_each(|(y, x)| *y = *x);
+    fn run_f32(&self, FloatJob { shapes, x, y, .. }: FloatJob<'_>) {
+        let run = |shape: &[usize]| shape[self.axis..].iter().product::<usize>();
+        let all = run(&shapes.y);
+        let mut first = 0;
+        for (x, shape) in x.iter().zip(&shapes.x) {
+            let len = run(shape);
+            for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(all)) {
+                y[first..first + len].copy_from_slice(x);
+            }
+            first += len;
+        }
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {
-        let channels = around.shapes.x.iter().map(|shape| shape[0]);
-        let parts: Vec<_> = channels.zip(around.x.iter().copied()).collect();
+        // The codes of a pixel are its channels; those of an axis behind them are whole pixels.
+        let run = |shape: &Vec<usize>| match self.axis {
+            0 => shape[0],
+            axis => shape[0] * shape[axis..].iter().product::<usize>(),
+        };
+        let runs = around.shapes.x.iter().map(run);
+        let parts: Vec<_> = runs.zip(around.x.iter().copied()).collect();
         Ok(Some(Arc::new(Joining::new(&parts, around.y.scheme()))))
     }
 
@@ -61,7 +88,8 @@ impl Operation for Concatenate {
         };
         let inputs: Vec<String> = shapes.iter().enumerate().map(read).collect();
         let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        node.push("Concat", &inputs, "", vec![("axis", Attribute::Integer(1))])
+        let axis = Attribute::Integer(1 + self.axis as i64);
+        node.push("Concat", &inputs, "", vec![("axis", axis)])
     }
 }
 
@@ -77,18 +105,7 @@ impl Registered for Concatenate {
         use burn::backend::ir::{BaseOperationIr, OperationIr};
 
         let OperationIr::BaseFloat(BaseOperationIr::Cat(cat)) = operation else { return Ok(None) };
-        let (mut values, mut ranks) = (Vec::new(), Vec::new());
-        for tensor in &cat.tensors {
-            let (value, shape) = reader.value(tensor)?;
-            values.push(value);
-            ranks.push(shape.len());
-        }
-        if cat.dim != 1 || ranks.iter().any(|&rank| rank != ranks[0]) {
-            return Err(reader.unsupported("it joins another axis than the channels"));
-        }
-        let name = reader.numbered("concatenate");
-        let y = reader.graph.concatenate(&name, &values);
-        reader.layer(y).map(Some)
+        reader.joined(&cat.tensors, cat.dim).map(Some)
     }
 }
 

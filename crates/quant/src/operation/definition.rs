@@ -216,15 +216,19 @@ pub(crate) struct FloatJob<'a> {
 pub(crate) struct FloatSpace {
     pub(crate) scratch: FloatScratch,
     pub(crate) values: Vec<f64>,
+    /// Packed factors of products and their sums.
+    pub(crate) panels: Vec<f32>,
 }
 
 impl FloatSpace {
     pub(crate) const fn new() -> Self {
-        Self { scratch: FloatScratch::new(), values: Vec::new() }
+        Self { scratch: FloatScratch::new(), values: Vec::new(), panels: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.scratch.bytes() + size_of::<f64>() * self.values.capacity()
+        let own =
+            size_of::<f64>() * self.values.capacity() + size_of::<f32>() * self.panels.capacity();
+        self.scratch.bytes() + own
     }
 }
 

@@ -1,5 +1,4 @@
-//! Channels as square blocks of pixels, and the transposed convolutions that are a product of each
-//! pixel before it.
+//! Channels as square blocks of pixels, and transposed convolutions: a convolution before it.
 
 use std::sync::Arc;
 
@@ -27,8 +26,7 @@ impl Graph {
     /// `(row · block + column) · outputs + output` is the output's pixel at this row and column of
     /// the block.
     ///
-    /// A transposed convolution whose windows do not overlap is a convolution of kernel size 1, then
-    /// this.
+    /// A transposed convolution is a convolution whose channels are the pixels of a block, then this.
     ///
     /// # Errors
     /// [`GraphError`] for a block of 0, or a value that is no image with a multiple of `block²`
@@ -106,36 +104,72 @@ impl Registered for DepthToSpace {
             &[inputs, outputs, rows, columns] => [inputs, outputs, rows, columns],
             _ => return Err(reader.unsupported("its weights have no four axes")),
         };
-        let is_disjoint = [rows, columns] == options.stride
-            && rows == columns
-            && options.padding == [0, 0]
-            && options.padding_out == [0, 0]
+        let stride = options.stride[0];
+        // Outputs of each axis, and those that whole blocks of pixels have: `last` is the block of
+        // the last input, which has as many blocks before it as the kernel reaches over.
+        let taps = [rows, columns].map(|side| side.div_ceil(stride));
+        let sides: [usize; 2] = std::array::from_fn(|axis| conv.x.shape[2 + axis]);
+        let blocks: [usize; 2] = std::array::from_fn(|axis| sides[axis] + taps[axis] - 1);
+        let fits = |axis: usize| {
+            let [side, padding] = [[rows, columns][axis], options.padding_out[axis]];
+            side + padding <= taps[axis] * stride
+        };
+        let is_plain = options.stride[1] == stride
             && options.dilation == [1, 1]
-            && options.groups == 1;
-        if !is_disjoint {
-            let reason = "its windows overlap, are padded, dilated or grouped, or are no squares; \
-                          a transposed convolution needs a stride equal to its kernel";
+            && options.groups == 1
+            && (0..2).all(fits);
+        if !is_plain {
+            let reason = "it is dilated or grouped, its strides differ, or outputs are added that no \
+                          window reaches";
             return Err(reader.unsupported(reason));
         }
         let (x, _) = reader.value(&conv.x)?;
         let weights = reader.constant(&conv.weight, "its weights depend on the input")?.values;
         let bias = reader.bias(conv.bias.as_ref(), outputs)?;
-        let area = rows * columns;
-        let of_pixel: Vec<f32> = (0..area * outputs * inputs)
-            .map(|at| {
-                let [place, output, input] =
-                    [at / inputs / outputs, at / inputs % outputs, at % inputs];
-                weights[(input * outputs + output) * area + place]
-            })
-            .collect();
+        let blocked = blocked(&weights, [inputs, outputs, rows, columns], stride);
         let name = reader.name_of(layer, "transposed");
-        let window = super::Window::new([1, 1]);
-        let biases = bias.repeat(area);
-        let products = reader.graph.convolution(&name, x, window, 1, &of_pixel, &biases);
+        let padding = taps.map(|taps| taps - 1);
+        let window = super::Window { padding, ..super::Window::new(taps) };
+        let biases = bias.repeat(stride * stride);
+        let products = reader.graph.convolution(&name, x, window, 1, &blocked, &biases);
         let products = reader.added(products)?;
-        let y = reader.graph.depth_to_space(&format!("{name}.blocks"), products, rows);
-        reader.layer(y).map(Some)
+        let y = reader.graph.depth_to_space(&format!("{name}.blocks"), products, stride);
+        let y = reader.added(y)?;
+        let whole = [outputs, blocks[0] * stride, blocks[1] * stride];
+        let kept = &conv.out.shape;
+        let places = (0..2).map(|axis| (1 + axis, options.padding[axis], kept[2 + axis]));
+        Ok(Some(reader.part(y, &whole, places)))
     }
+}
+
+/// The weights of a transposed convolution, `[inputs, outputs, rows, columns]`, as those of a
+/// convolution whose channels are the pixels of a block: `[row, column, output, input, …]`.
+///
+/// Output `b·stride + r` along an axis is the sum over `t` of input `b − t` times weight
+/// `r + t·stride`; weights beyond the kernel are zero.
+#[cfg(feature = "burn")]
+fn blocked(
+    weights: &[f32],
+    [inputs, outputs, rows, columns]: [usize; 4],
+    stride: usize,
+) -> Vec<f32> {
+    let taps = [rows, columns].map(|side| side.div_ceil(stride));
+    let mut blocked = Vec::with_capacity(stride * stride * outputs * inputs * taps[0] * taps[1]);
+    for place in 0..stride * stride {
+        let [row, column] = [place / stride, place % stride];
+        for output in 0..outputs {
+            for input in 0..inputs {
+                for tap in 0..taps[0] * taps[1] {
+                    // The first tap of a window is the input that lies the furthest back.
+                    let row = row + (taps[0] - 1 - tap / taps[1]) * stride;
+                    let column = column + (taps[1] - 1 - tap % taps[1]) * stride;
+                    let at = ((input * outputs + output) * rows + row) * columns + column;
+                    blocked.push(if row < rows && column < columns { weights[at] } else { 0.0 });
+                }
+            }
+        }
+    }
+    blocked
 }
 
 impl Kernel for QuantizedDepthToSpace {

@@ -58,11 +58,45 @@ pub enum OperationError {
     /// Tensors that cannot be concatenated.
     #[error(
         "tensors of {shapes:?} cannot be joined; there must be one at least, and all must agree \
-         behind their channels, the first axis"
+         in all axes but the one that is joined"
     )]
     Joined {
         /// Their shapes.
         shapes: Vec<Vec<usize>>,
+    },
+    /// Matrices that cannot be multiplied.
+    #[error(
+        "matrices of {shapes:?} cannot be multiplied; all but the last two axes must agree, and \
+         the columns of the first must be as many as the rows of the second"
+    )]
+    Matrices {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
+    },
+    /// An axis that a tensor does not have.
+    #[error("a tensor of {shape:?} has no axis {axis}, counted from 0 without the batch")]
+    Axis {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// The axis.
+        axis: usize,
+    },
+    /// Numbers of a tensor that are not there.
+    #[error(
+        "a tensor of {from:?} cannot be rearranged to {to:?}: the axes must have as many places as \
+         the result has numbers, and lie in the tensor"
+    )]
+    Places {
+        /// The tensor's shape.
+        from: Vec<usize>,
+        /// The shape of the result.
+        to: Vec<usize>,
+    },
+    /// The epsilon of a normalization is not positive.
+    #[error("the epsilon {epsilon} of a normalization is not a positive normal number")]
+    Epsilon {
+        /// The epsilon.
+        epsilon: f32,
     },
     /// A variance is negative, or zero with its epsilon.
     #[error("the variance {variance} of channel {channel} plus epsilon is not positive")]

@@ -12,6 +12,8 @@ use super::definition::{
 use super::error::{OperationError, check_count};
 use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "burn")]
+use super::window::Window;
 use crate::kernels::QuantizedLinear;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 use crate::weights::QuantizedWeights;
@@ -131,17 +133,26 @@ impl Registered for Linear {
             }
             _ => return Ok(None),
         };
-        let (x, shape) = reader.value(x)?;
-        let reason = "it multiplies two tensors that depend on the input";
+        let reason = "it multiplies a constant by a tensor that depends on the input";
         let weights = reader.constant(weight, reason)?;
-        if shape.len() != 1 || weights.shape.len() != 2 {
-            return Err(reader.unsupported("it is not the product of one row of numbers a sample"));
+        // burn repeats a matrix along axes of length 1 in front.
+        let &[ref before @ .., inputs, outputs] = &weights.shape[..] else {
+            return Err(reader.unsupported("its weights are no matrix"));
+        };
+        if before.iter().any(|&side| side != 1) {
+            return Err(reader.unsupported("it has other weights for each matrix of a sample"));
         }
-        let bias = reader.bias(bias, weights.shape[1])?;
-        let weights = weights.permute(&[1, 0]);
+        let is_row = reader.is_row(x)?;
+        let x = reader.tokens(x)?;
+        let bias = reader.bias(bias, outputs)?;
+        let weights = weights.reshape(&[inputs, outputs]).permute(&[1, 0]).values;
         let name = reader.name_of(layer, "linear");
-        let y = reader.graph.linear(&name, x, &weights.values, &bias);
-        reader.layer(y).map(Some)
+        if is_row {
+            let y = reader.graph.linear(&name, x, &weights, &bias);
+            return reader.layer(y).map(Some);
+        }
+        let y = reader.graph.convolution(&name, x, Window::new([1, 1]), 1, &weights, &bias);
+        reader.tokens_of(y).map(Some)
     }
 }
 

@@ -8,14 +8,19 @@ mod convolution;
 mod definition;
 mod depth_to_space;
 mod error;
+mod extend;
 mod float;
 mod function;
 mod linear;
+mod matrix_product;
 mod multiply;
+mod normalize;
 mod parameters;
 mod pooling;
+mod rearrange;
 mod registry;
 mod resize;
+mod shift;
 mod softmax;
 mod table;
 mod window;
@@ -34,6 +39,4 @@ pub(crate) use registry::read;
 #[cfg(feature = "burn")]
 pub(crate) use registry::record;
 pub use window::Window;
-#[cfg(feature = "burn")]
-pub(crate) use window::is_alike;
 pub(crate) use window::plane;

@@ -74,6 +74,11 @@ impl Registered for Multiply {
         use burn::backend::ir::{NumericOperationIr as N, OperationIr};
 
         let OperationIr::NumericFloat(_, N::Mul(both)) = operation else { return Ok(None) };
+        if let Some([a, b]) = reader.both([&both.lhs, &both.rhs])? {
+            let name = reader.numbered("multiply");
+            let y = reader.graph.multiply(&name, a, b);
+            return reader.tokens_of(y).map(Some);
+        }
         let (mut a, shape) = reader.value(&both.lhs)?;
         let (mut b, other) = reader.value(&both.rhs)?;
         if shape.len() != other.len() {

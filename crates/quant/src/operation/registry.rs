@@ -8,23 +8,33 @@ use super::concatenate::Concatenate;
 use super::convolution::Convolution;
 use super::definition::{Operation, Registered};
 use super::depth_to_space::DepthToSpace;
+use super::extend::Extend;
 use super::linear::Linear;
+use super::matrix_product::MatrixProduct;
 use super::multiply::Multiply;
+use super::normalize::Normalize;
 use super::pooling::Pool;
+use super::rearrange::Rearrange;
 use super::resize::Resize;
+use super::shift::Shift;
 use super::softmax::Softmax;
 
 /// In the order in which they are tried for burn's recorded operation.
-const ALL: [Entry; 10] = [
+const ALL: [Entry; 15] = [
     Entry::of::<Activation>(),
     Entry::of::<Add>(),
     Entry::of::<Concatenate>(),
     Entry::of::<Convolution>(),
     Entry::of::<DepthToSpace>(),
+    Entry::of::<Extend>(),
+    Entry::of::<MatrixProduct>(),
     Entry::of::<Linear>(),
     Entry::of::<Multiply>(),
+    Entry::of::<Normalize>(),
     Entry::of::<Pool>(),
+    Entry::of::<Rearrange>(),
     Entry::of::<Resize>(),
+    Entry::of::<Shift>(),
     Entry::of::<Softmax>(),
 ];
 

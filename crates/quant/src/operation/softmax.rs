@@ -1,24 +1,32 @@
-//! The softmax over channels, in f32 only.
+//! The softmax along an axis, in f32 only.
 
 use serde::{Deserialize, Serialize};
 
 use super::definition::{FloatJob, Operation, Registered, Work};
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
-use crate::network::{Attribute, Graph, Node, Value};
+use crate::network::{Attribute, Exact, Graph, GraphError, Node, Value};
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Softmax {}
+pub(super) struct Softmax {
+    axis: usize,
+    /// The factor of the input.
+    factor: Exact<f32>,
+}
 
 impl Graph {
-    /// `e^x / Σ e^x` over the channels of each pixel; it has no int8 kernel and runs in f32.
+    /// `e^x / Σ e^x` along an axis of each sample, 0 for the channels; it has no int8 kernel and
+    /// runs in f32.
+    ///
+    /// # Errors
+    /// [`GraphError`] if the value does not have the axis.
     ///
     /// # Panics
     /// If the value is another graph's.
-    pub fn softmax(&mut self, name: &str, x: Value) -> Value {
-        let added = self.layer(name, Work::new(Softmax {}, Parameters::default()), &[x]);
-        added.expect("it takes every shape")
+    pub fn softmax(&mut self, name: &str, x: Value, axis: usize) -> Result<Value, GraphError> {
+        let operation = Softmax { axis, factor: Exact(1.0) };
+        self.layer(name, Work::new(operation, Parameters::default()), &[x])
     }
 }
 
@@ -26,26 +34,54 @@ impl Operation for Softmax {
     fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
         check_count(x, 1)?;
         lens.check(0, 0)?;
+        if self.axis >= x[0].len() {
+            return Err(OperationError::Axis { shape: x[0].clone(), axis: self.axis });
+        }
+        if !self.factor.0.is_normal() {
+            return Err(OperationError::Factor { factor: self.factor.0 });
+        }
         Ok(x[0].clone())
     }
 
     /// The maximum is subtracted first to avoid an overflow.
     fn run_f32(&self, FloatJob { shapes, x, y, .. }: FloatJob<'_>) {
-        let (channels, x) = (shapes.y[0], x[0]);
-        let pixels = x.len() / channels;
-        for pixel in 0..pixels {
-            let of = |channel: usize| channel * pixels + pixel;
-            let most = (0..channels).fold(f32::NEG_INFINITY, |most, c| most.max(x[of(c)]));
-            let sum: f64 = (0..channels).map(|c| f64::from(x[of(c)] - most).exp()).sum();
-            for channel in 0..channels {
-                y[of(channel)] = (f64::from(x[of(channel)] - most).exp() / sum) as f32;
+        let len = shapes.y[self.axis];
+        let inner: usize = shapes.y[self.axis + 1..].iter().product();
+        let Exact(factor) = self.factor;
+        let lines = x[0].chunks_exact(len * inner).zip(y.chunks_exact_mut(len * inner));
+        for (x, y) in lines {
+            for line in 0..inner {
+                let of = |place: usize| place * inner + line;
+                let real = |place: usize| factor * x[of(place)];
+                let most = (0..len).fold(f32::NEG_INFINITY, |most, place| most.max(real(place)));
+                let mut sum = 0.0;
+                for place in 0..len {
+                    let value = (real(place) - most).exp();
+                    y[of(place)] = value;
+                    sum += f64::from(value);
+                }
+                let share = (1.0 / sum) as f32;
+                for place in 0..len {
+                    y[of(place)] *= share;
+                }
             }
         }
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {
-        let x = node.read(0);
-        node.push("Softmax", &[&x], "", vec![("axis", Attribute::Integer(1))])
+        let mut x = node.read(0);
+        if self.factor.0 != 1.0 {
+            let factor = node.constant(".factor", self.factor.0);
+            x = node.push("Mul", &[&x, &factor], ".scaled", vec![]);
+        }
+        let axis = Attribute::Integer(1 + self.axis as i64);
+        node.push("Softmax", &[&x], "", vec![("axis", axis)])
+    }
+
+    fn scale_input(&self, parameters: &Parameters, _: usize, by: &Parameters) -> Option<Work> {
+        let factor = Exact(self.factor.0 * by.factor()?);
+        let scaled = factor.0.is_normal().then_some(Self { factor, ..*self })?;
+        Some(Work::new(scaled, parameters.clone()))
     }
 }
 
@@ -68,12 +104,17 @@ impl Registered for Softmax {
         if let Meaning::Constant(constant) = reader.meaning(&softmax.input)? {
             return Ok(Some(Meaning::Constant(constant.softmax(softmax.axis))));
         }
-        let x = reader.value_of_channels(&softmax.input)?;
-        if softmax.axis != 1 {
-            return Err(reader.unsupported("it is over another axis than the channels"));
+        let (x, shape) = reader.value_in_order(&softmax.input)?;
+        // An axis that the batch is joined with is the first one of the shape.
+        let first = softmax.input.shape.len() - shape.len();
+        let reason = "it is over the batch";
+        let axis = softmax.axis.checked_sub(first).filter(|_| softmax.axis > 0);
+        let axis = axis.ok_or_else(|| reader.unsupported(reason))?;
+        if reader.graph.shape(x) != shape {
+            return Err(reader.unsupported("it is over an axis of a flattened tensor"));
         }
         let name = reader.numbered("softmax");
-        let y = reader.graph.softmax(&name, x);
-        reader.layer(Ok(y)).map(Some)
+        let y = reader.graph.softmax(&name, x, axis);
+        reader.layer(y).map(Some)
     }
 }

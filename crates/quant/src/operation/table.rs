@@ -28,10 +28,11 @@ impl Table {
     }
 }
 
-/// Concatenated channels of several tensors, each converted to the scheme of the result.
+/// Concatenated runs of several tensors, such as the channels of each pixel, converted to the scheme
+/// of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Joining {
-    /// The channels of each tensor, and its table if its scheme differs.
+    /// The codes of a run of each tensor, and its table if its scheme differs.
     parts: Vec<(usize, Option<Table>)>,
 }
 

@@ -45,9 +45,21 @@ mod of_burn {
     fn burns_transposed_convolution_is_captured_and_gives_the_same_numbers() -> Built<()> {
         let device = &devices()[0];
         let set = scattered(5, 4 * 35 * 6);
-        for (block, bias) in [(2, true), (3, false)] {
-            let config = ConvTranspose2dConfig::new([4, 3], [block; 2]).with_stride([block; 2]);
-            let module: ConvTranspose2d = config.with_bias(bias).init(device);
+        // Kernel, stride, padding and additional outputs.
+        let cases = [
+            ([2, 2], 2, [0, 0], [0, 0]),
+            ([3, 3], 3, [0, 0], [0, 0]),
+            ([4, 4], 2, [1, 1], [0, 0]),
+            ([3, 3], 2, [1, 1], [1, 1]),
+            ([3, 2], 2, [0, 0], [0, 0]),
+            ([5, 7], 3, [2, 1], [1, 0]),
+            ([3, 3], 1, [1, 1], [0, 0]),
+        ];
+        for (index, (kernel, stride, padding, more)) in cases.into_iter().enumerate() {
+            let block = format!("{kernel:?} by {stride}");
+            let config = ConvTranspose2dConfig::new([4, 3], kernel).with_stride([stride; 2]);
+            let config = config.with_padding(padding).with_padding_out(more);
+            let module: ConvTranspose2d = config.with_bias(index % 2 == 0).init(device);
             let graph = Graph::try_capture(&module, [4, 5, 7], |module, x| module.forward(x))?;
             let x = TensorData::new(set.clone(), [6, 4, 5, 7]);
             let y = module.forward(Tensor::<4>::from_data(x, device)).into_data();
@@ -61,11 +73,11 @@ mod of_burn {
             let off = furthest(&given, &right);
             assert!(off < 0.02 * greatest, "{block} in int8: {off} of {greatest}");
         }
-        let overlapping: ConvTranspose2d =
-            ConvTranspose2dConfig::new([4, 3], [3; 2]).with_stride([2; 2]).init(device);
-        let error = Graph::try_capture(&overlapping, [4, 5, 7], |module, x| module.forward(x));
-        let error = error.expect_err("windows overlap").to_string();
-        assert!(error.contains("a stride equal to its kernel"), "{error}");
+        let dilated: ConvTranspose2d =
+            ConvTranspose2dConfig::new([4, 3], [3; 2]).with_dilation([2; 2]).init(device);
+        let error = Graph::try_capture(&dilated, [4, 5, 7], |module, x| module.forward(x));
+        let error = error.expect_err("dilated").to_string();
+        assert!(error.contains("it is dilated or grouped"), "{error}");
         Ok(())
     }
 }

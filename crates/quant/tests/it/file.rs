@@ -37,9 +37,9 @@ fn model() -> Result<QuantizedModel, Box<dyn Error>> {
     let three = Function::binary(Binary::Multiply, &x, &Function::constant(3.0));
     let curved = graph.function("curved", hidden, &Function::choose(&above, &three, &silu))?;
     let product = graph.multiply("product", curved, hidden)?;
-    let both = graph.concatenate("both", &[product, curved])?;
+    let both = graph.concatenate("both", &[product, curved], 0)?;
     let kept = graph.linear("kept", both, &ramp[..50], &ramp[..5])?;
-    let shares = graph.softmax("shares", kept);
+    let shares = graph.softmax("shares", kept, 0)?;
     let half = graph.affine("half", shares, &[0.5; 5], &[0.0; 5])?;
     let sum = graph.add("halves", half, kept)?;
     graph.linear("answer", sum, &ramp[..15], &[0.0, 1.0, 2.0])?;

@@ -129,7 +129,7 @@ fn layers_have_bits_of_their_own() -> Built<()> {
     let mut plain = Graph::new();
     let x = plain.input("x", &[2])?;
     let y = plain.linear("first", x, &[1.0, 2.0], &[0.0])?;
-    plain.softmax("shares", y);
+    plain.softmax("shares", y, 0)?;
     let set = [1.0, 2.0, -1.0, 0.5];
     let by = by().layer("shares", format(4));
     let error = QuantizedModel::try_quantize(&plain, [&set], by).expect_err("no weights");

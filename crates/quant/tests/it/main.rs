@@ -17,4 +17,5 @@ mod ports;
 mod resize;
 mod round_trip;
 mod speed;
+mod transformer;
 mod zeros;

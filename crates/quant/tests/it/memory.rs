@@ -21,7 +21,7 @@ fn network() -> Built<Graph> {
     let deep = graph.convolution("depthwise", curved, same, 8, &scattered(2, 72), &[0.0; 8])?;
     let sum = graph.add("sum", deep, curved)?;
     let product = graph.multiply("product", sum, curved)?;
-    let both = graph.concatenate("both", &[product, sum])?;
+    let both = graph.concatenate("both", &[product, sum], 0)?;
     let halved = Window { stride: [2; 2], ..Window::new([2, 2]) };
     let most = graph.pool("most", both, halved, Pooling::Maximum)?;
     let mean = graph.pool("mean", most, Window::new([6, 6]), Pooling::MeanOfImage)?;

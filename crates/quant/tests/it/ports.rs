@@ -79,7 +79,7 @@ fn volumes_pass_through_what_takes_each_number_or_channel_for_itself() -> Built<
     let mixed =
         graph.convolution("mixed", cut, Window::new([1, 1]), 1, &scattered(1, 12), &[0.0; 4])?;
     let curved = graph.function("tanh", mixed, &Function::identity().then(Unary::Tanh))?;
-    graph.concatenate("both", &[curved, x])?;
+    graph.concatenate("both", &[curved, x], 0)?;
     assert_eq!(graph.shape(mixed), [4, 2, 4, 5]);
     let wide = graph.convolution("wide", x, Window::new([2, 2]), 1, &[1.0; 12], &[0.0]);
     let error = wide.expect_err("windows over three axes").to_string();

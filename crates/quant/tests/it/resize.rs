@@ -18,7 +18,7 @@ fn network(resizing: Resizing) -> Built<Graph> {
     let large = graph.resize("large", small, [12, 9], resizing)?;
     let large = graph.rectifier("relu", large);
     let skip = graph.resize("skip", x, [12, 9], Resizing::Linear)?;
-    let both = graph.concatenate("both", &[large, skip])?;
+    let both = graph.concatenate("both", &[large, skip], 0)?;
     graph.convolution("answer", both, Window::new([1, 1]), 1, &scattered(2, 4 * 11), &[0.0; 4])?;
     Ok(graph)
 }
