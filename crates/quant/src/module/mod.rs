@@ -1,6 +1,7 @@
 //! Capturing burn's modules, and models on burn's tensors.
 
 mod arithmetic;
+mod attention;
 mod axes;
 mod constant;
 mod error;

@@ -121,12 +121,16 @@ impl Registered for MatrixProduct {
         operation: &burn::backend::ir::OperationIr,
         _: Option<&str>,
     ) -> super::Recorded {
-        use burn::backend::ir::{FloatOperationIr, OperationIr};
+        use burn::backend::ir::{FloatOperationIr, ModuleOperationIr, OperationIr};
 
         use crate::module::Meaning;
 
-        let OperationIr::Float(_, FloatOperationIr::Matmul(product)) = operation else {
-            return Ok(None);
+        let product = match operation {
+            OperationIr::Float(_, FloatOperationIr::Matmul(product)) => product,
+            OperationIr::Module(ModuleOperationIr::Attention(attention)) => {
+                return reader.attention(attention).map(Some);
+            }
+            _ => return Ok(None),
         };
         for tensor in [&product.lhs, &product.rhs] {
             if let Meaning::Constant(_) = reader.meaning(tensor)? {

@@ -13,9 +13,6 @@ use crate::folder::RunFolder;
 /// The path of the encoder in the parameters of a masked autoencoder.
 pub(super) const ENCODER: &str = "encoder";
 
-/// The reason why no vision transformer is quantized.
-pub(super) const NO_INT8: &str = "int8 has no attention, no layer normalization and no GELU";
-
 /// The checkpoint of a run that trained an encoder: its served one, or the path itself if it is a
 /// checkpoint.
 ///

@@ -260,7 +260,7 @@ fn models_are_not_quantized_for_a_reason() {
     let _alone = updraft_testing::alone();
     let plan = plan(&[]);
     let reason = plan.task.quantizer().err().expect("refused");
-    assert_eq!(reason, "int8 has no attention, no layer normalization and no GELU");
+    assert!(reason.contains("`model.encoder`"), "{reason}");
     assert!(plan.kind().refusals().expect("a trial").iter().all(|(ability, _)| {
         use updraft_run::Ability;
         !matches!(ability, Ability::Predict | Ability::Segments | Ability::Utilization)

@@ -227,7 +227,7 @@ impl TaskPlan for ImagePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        self.model.without_int8().map_or(Ok(self as _), Err)
+        Ok(self)
     }
 
     fn decides(&self, ability: Ability) -> Option<&'static str> {

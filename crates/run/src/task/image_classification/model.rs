@@ -21,7 +21,6 @@ use super::network::{Network, Uninitialized};
 use super::prune;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::pretrained::NO_INT8;
 
 const KIND: Key<ModelKind> =
     Key::new(
@@ -341,14 +340,6 @@ impl ModelPlan {
     pub(super) fn encoder(&self) -> Option<&Path> {
         match self {
             Self::VisionTransformer(_, encoder) => encoder.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// The reason why the network has no int8 form; `None` if it has one.
-    pub(super) const fn without_int8(&self) -> Option<&'static str> {
-        match self {
-            Self::VisionTransformer(..) => Some(NO_INT8),
             _ => None,
         }
     }

@@ -4,7 +4,6 @@ use updraft_models::{CoreLayer, DualAutoencoderConfigError, UNetConfigError, UNe
 
 use super::model::ModelPlan;
 use crate::config::{ConfigError, Settings};
-use crate::task::pretrained::NO_INT8;
 
 impl ModelPlan {
     /// The key that decides whether the network has batch norms, if another value gives it some.
@@ -31,14 +30,10 @@ impl ModelPlan {
             Self::Dual { config, .. } if config.core == CoreLayer::Kan => {
                 Some("int8 has no KAN convolutions, and `model.core` is `kan`")
             }
-            Self::Dual { .. } => Some(
-                "int8 has no transposed convolutions whose windows overlap, and the decoder of a \
-                 `dual-autoencoder` consists of them",
-            ),
-            Self::Transformer { .. } => Some(NO_INT8),
-            Self::UNet(_) if axes == 3 => {
-                Some("int8 has no 3D convolutions, and `data.patch` has three sides")
+            Self::Transformer { .. } | Self::UNet(_) if axes == 3 => {
+                Some("int8 has no volumes, and `data.patch` has three sides")
             }
+            Self::Dual { .. } | Self::Transformer { .. } => None,
             Self::UNet(config) => match config.normalization {
                 UNetNormalization::Batch => None,
                 _ => Some(

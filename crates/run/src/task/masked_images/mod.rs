@@ -25,7 +25,7 @@ use super::image_pairs::objective::{ImageLoss, Objective};
 use super::image_pairs::prediction_files;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
-use super::pretrained::{NO_INT8, refuse_other_window};
+use super::pretrained::refuse_other_window;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -115,7 +115,8 @@ impl TaskPlan for MaskedPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err(NO_INT8)
+        Err("a masked autoencoder reads some patches of each image only; quantize a network that \
+             `model.encoder` began from it")
     }
 }
 
