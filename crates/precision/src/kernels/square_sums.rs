@@ -16,7 +16,8 @@ pub(crate) fn square_sums(slices: &[&[f32]]) -> Vec<f32> {
     let vectors = Isa::detect().vectors();
     let pieces: usize = slices.iter().map(|slice| slice.len().div_ceil(PIECE)).sum();
     let mut sums = vec![0.0; pieces];
-    let tasks: Vec<_> = slices.iter().flat_map(|slice| slice.chunks(PIECE)).zip(&mut sums).collect();
+    let tasks: Vec<_> =
+        slices.iter().flat_map(|slice| slice.chunks(PIECE)).zip(&mut sums).collect();
     // Small slices together are one piece of work.
     let numbers: usize = slices.iter().map(|slice| slice.len()).sum();
     let threads = pool_threads().min(numbers.div_ceil(PIECE)).max(1);
@@ -57,7 +58,8 @@ mod tests {
 
     use super::*;
 
-    const LENGTHS: [usize; 10] = [0, 1, 63, 64, 65, 997, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5];
+    const LENGTHS: [usize; 10] =
+        [0, 1, 63, 64, 65, 997, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5];
 
     #[test]
     fn sums_are_those_in_f64_for_every_length() {
