@@ -15,7 +15,8 @@ per week and occupation as further targets. `speed` prints rows a second of PyTo
 batch 256, by the clock and by processor time, with tensors in memory and with a DataLoader, each
 eager and compiled and with each implementation of AdamW, and the largest memory of the process
 until then; with several threads, processor time includes their waiting. `published` times steps
-of the reference's network of 10.8 million parameters at batch 64, and `table` writes random rows
+of the reference's network of 10.8 million parameters at batch 64; `--modes eager` leaves out what is
+compiled. `table` writes random rows
 for configs/tables-large.toml.
 """
 
@@ -44,6 +45,8 @@ ADAMW = {
     "foreach": {"foreach": True},
     "fused": {"fused": True},
 }
+# Compiling takes memory, so it comes last.
+MODES = ["eager", "compiled"]
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 
 
@@ -226,7 +229,7 @@ def timed(step, batches, seconds=8.0):
     return rows / (time.perf_counter() - began), rows / (time.process_time() - processor)
 
 
-def speed(folder):
+def speed(folder, modes):
     train, test = read(folder)
     ((classes, numbers), _), counts, width = encode(train, test, ["income"])
     truth = torch.tensor(train["income"].to_numpy())
@@ -247,8 +250,7 @@ def speed(folder):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     print(f"after the imports and the data: {peak():.0f} MiB", flush=True)
-    # Compiling takes memory, so it comes last.
-    for mode in ("eager", "compiled"):
+    for mode in modes:
         for feed in (memory, loader):
             for kind in ADAMW:
                 torch.manual_seed(0)
@@ -296,7 +298,7 @@ class Published(nn.Module):
         return [head(x) for head in self.heads]
 
 
-def published():
+def published(modes):
     counts = torch.tensor([1000, 3000, 1500, 500])
 
     def feed():
@@ -304,7 +306,7 @@ def published():
             classes = (torch.rand(64, 4) * counts).long()
             yield classes, (torch.rand(64, 6) > 0.5).float(), classes[:, 0] % 4, classes[:, 1] % 30
 
-    for mode in ("eager", "compiled"):
+    for mode in modes:
         for kind in ADAMW:
             torch.manual_seed(0)
             net = Published()
@@ -344,14 +346,15 @@ def main():
     parser.add_argument("--data", help="the folder of the files of Adult")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     given = parser.parse_args()
     if given.data is None and given.what != "published":
         parser.error(f"{given.what} needs --data DIR")
     torch.set_num_threads(given.threads)
     if given.what == "speed":
-        speed(given.data)
+        speed(given.data, given.modes)
     elif given.what == "published":
-        published()
+        published(given.modes)
     elif given.what == "table":
         table(given.data)
     else:

@@ -6,6 +6,8 @@ use burn::tensor::{FloatDType, Tensor};
 
 use crate::error::PrecisionError;
 use crate::finite::first_non_finite;
+#[cfg(feature = "flex")]
+use crate::ops::Taken;
 
 /// Scales all gradients by `min(1, max_norm / norm)` and returns them with their norm.
 ///
@@ -44,13 +46,29 @@ pub fn clip_global_norm<M: Module>(
 /// Read it together with the other numbers of a step, and pass the numbers to
 /// [`LossScaler::unscale_measured`](crate::LossScaler::unscale_measured).
 ///
+/// Where all gradients are in f32 on burn's `flex`, one kernel reads each of them once, with the
+/// feature `flex`; otherwise burn's operations compute the sums. The two differ by rounding, and
+/// neither depends on the number of threads.
+///
 /// # Shapes
 /// - returns: `[gradients]`
 #[must_use]
 pub fn square_sums<M: Module>(gradients: &GradientsParams, module: &M) -> Option<Tensor<1>> {
+    #[cfg(feature = "flex")]
+    if let Some(taken) = taken(gradients, module) {
+        return taken.square_sums();
+    }
     let mut squares = Squares { gradients, sums: Vec::new() };
     module.visit(&mut squares);
     (!squares.sums.is_empty()).then(|| Tensor::cat(squares.sums, 0))
+}
+
+/// The gradients in module order, if the kernel takes all of them.
+#[cfg(feature = "flex")]
+fn taken<M: Module>(gradients: &GradientsParams, module: &M) -> Option<Taken> {
+    let mut take = Take { gradients, taken: Some(Taken::default()) };
+    module.visit(&mut take);
+    take.taken
 }
 
 /// The sums of squares of all gradients, by one read of the device.
@@ -75,6 +93,21 @@ pub(crate) fn clipped_by(norm: f64, max_norm: Option<f64>) -> f64 {
 pub(crate) fn multiply<M: Module>(gradients: &mut GradientsParams, module: &M, factor: f64) {
     if factor != 1.0 {
         module.visit(&mut Scale { gradients, factor });
+    }
+}
+
+#[cfg(feature = "flex")]
+struct Take<'a> {
+    gradients: &'a GradientsParams,
+    /// `None` after a gradient that the kernel does not take.
+    taken: Option<Taken>,
+}
+
+#[cfg(feature = "flex")]
+impl ModuleVisitor for Take<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some(gradient) = self.gradients.get::<D>(param.id) else { return };
+        self.taken = self.taken.take().and_then(|taken| taken.with(gradient));
     }
 }
 

@@ -6,7 +6,11 @@ mod clip;
 mod error;
 mod finite;
 mod islands;
+#[cfg(feature = "flex")]
+mod kernels;
 mod loss_scale;
+#[cfg(feature = "flex")]
+mod ops;
 mod parity;
 mod policy;
 mod ssim;

@@ -1,6 +1,9 @@
 //! Best values and hypervolumes of 20 seeds on cheap functions, as lines of JSON;
 //! `benches/peers/tune.py` compares them with Optuna.
 //!
+//! A study is driven as `tune` drives it: each trial is asked for and finished through the journal,
+//! and every [`REOPENED`] trials the study is closed and continued from the journal alone.
+//!
 //! `cargo run --release -p updraft-tune --example beside_optuna -- [SEEDS]`
 
 use std::f64::consts::PI;
@@ -9,6 +12,9 @@ use updraft_tune::{
     Asked, Direction, Objective, SamplerSettings, Space, Study, StudySettings, TuneError,
     hypervolume,
 };
+
+/// Trials after which a study is closed and opened again.
+const REOPENED: u64 = 25;
 
 /// A function with its space; `benches/peers/tune.py` has the same.
 struct Problem {
@@ -126,10 +132,14 @@ fn value(
         attempts: 1,
         shared: serde_json::Value::Null,
     };
-    let study = Study::open(&folder, settings)?;
+    let mut study = Study::open(&folder, settings.clone())?;
     while let Asked::Trial(trial) = study.ask()? {
         let point: Vec<f64> = trial.point.iter().flatten().copied().collect();
         study.finish(&trial, &(problem.function)(&point), None)?;
+        if (trial.number + 1).is_multiple_of(REOPENED) {
+            drop(study);
+            study = Study::open(&folder, settings.clone())?;
+        }
     }
     let all: Vec<Vec<f64>> = study.trials().into_iter().map(|trial| trial.values).collect();
     drop(study);

@@ -148,8 +148,8 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let page = study.folder().join("report.html");
     std::fs::write(&page, search_page(&study, &found)?)
         .map_err(|cause| cannot("write", &page, cause))?;
-    summary(&study, &found, &configs, &page)?;
-    args.json.print(&report(&study, &found, &configs, &page, overhead))?;
+    summary(&study, &found, &overhead, (&configs, &page))?;
+    args.json.print(&report(&study, &found, &configs, &page, &overhead))?;
     if let Some(config) = configs.first() {
         crate::program::next(&format!("train {}", quoted(&config.to_string_lossy())));
     }
@@ -178,7 +178,12 @@ const fn direction(direction: Direction) -> &'static str {
 }
 
 /// Prints the results in lines of at most 80 columns, if paths and names are short enough.
-fn summary(study: &Study, found: &Found, configs: &[PathBuf], page: &Path) -> Result<()> {
+fn summary(
+    study: &Study,
+    found: &Found,
+    overhead: &Overhead,
+    (configs, page): (&[PathBuf], &Path),
+) -> Result<()> {
     let settings = study.settings();
     let line = |name: &str, text: &str| crate::print(&hanging(&format!("{name:11}"), text));
     let count = |state| found.count(state);
@@ -215,6 +220,13 @@ fn summary(study: &Study, found: &Found, configs: &[PathBuf], page: &Path) -> Re
             line("importance", &format!("for {}: {shares}", objective.name))?;
         }
     }
+    if let Some(milliseconds) = overhead.median_ms() {
+        let trials = counted(overhead.trials() as u64, "trial");
+        let text = format!(
+            "{milliseconds:.1} ms a trial for sampler, journal and process, median of {trials}"
+        );
+        line("overhead", &text)?;
+    }
     line("page", &page.display().to_string())?;
     configs.iter().try_for_each(|config| line("config", &config.display().to_string()))
 }
@@ -225,11 +237,9 @@ fn report(
     found: &Found,
     configs: &[PathBuf],
     page: &Path,
-    mut overhead: Overhead,
+    overhead: &Overhead,
 ) -> serde_json::Value {
     let space = &study.settings().space;
-    overhead.sort_by(f64::total_cmp);
-    let median = overhead.get(overhead.len() / 2).map(|seconds| (seconds * 1e5).round() / 100.0);
     let front = found.front.iter().zip(configs).map(|(trial, config)| {
         let values: serde_json::Map<String, serde_json::Value> = space
             .values(&trial.point)
@@ -258,6 +268,6 @@ fn report(
         "failed": found.count(TrialState::Failed),
         "front": front.collect::<Vec<_>>(),
         "importance": importance.collect::<Vec<_>>(),
-        "overhead_ms": median,
+        "overhead_ms": overhead.median_ms(),
     })
 }

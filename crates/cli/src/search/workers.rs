@@ -35,7 +35,24 @@ pub(crate) struct Search<'a> {
 
 /// Seconds of each trial of this call in addition to the wall time of its run: journal, sampler,
 /// and the start and exit of the process.
-pub(crate) type Overhead = Vec<f64>;
+#[derive(Debug, Default)]
+pub(crate) struct Overhead(Vec<f64>);
+
+impl Overhead {
+    /// Over how many trials.
+    pub(crate) fn trials(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The median in milliseconds, rounded to hundredths; `None` without a trial.
+    pub(crate) fn median_ms(&self) -> Option<f64> {
+        let mut seconds = self.0.clone();
+        seconds.sort_by(f64::total_cmp);
+        let middle = [seconds.len().wrapping_sub(1) / 2, seconds.len() / 2];
+        let [low, high] = middle.map(|at| seconds.get(at).copied());
+        Some(((low? + high?) * 0.5 * 1e5).round() / 100.0)
+    }
+}
 
 impl Search<'_> {
     /// Runs trials until the study is over.
@@ -43,7 +60,7 @@ impl Search<'_> {
     /// # Errors
     /// An error of the journal, a stop request, or too many failed trials before the first result.
     pub(crate) fn work(&self) -> Result<Overhead> {
-        let (overheads, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let (overheads, is_over) = (Mutex::default(), AtomicBool::new(false));
         let failures = Mutex::new(0);
         let worked = std::thread::scope(|scope| {
             let one = || {
@@ -87,7 +104,7 @@ impl Search<'_> {
                     let seconds = self.record(&trial, ended)?;
                     if let Some(seconds) = seconds {
                         let overhead = began.elapsed().as_secs_f64() - seconds;
-                        overheads.lock().unwrap_or_else(|it| it.into_inner()).push(overhead);
+                        overheads.lock().unwrap_or_else(|it| it.into_inner()).0.push(overhead);
                     }
                     self.stop_where_all_fail(&trial, failures)?;
                 }

@@ -117,9 +117,14 @@ fn a_search_ends_with_the_best_config_a_page_and_its_weights() {
         assert!(line.chars().count() <= 80, "{line}");
     }
 
+    let overhead = said.stdout.lines().find(|line| line.starts_with("overhead "));
+    assert!(overhead.is_some_and(|line| line.ends_with("median of 5 trials")), "{}", said.stdout);
+    assert!(report["overhead_ms"].as_f64().is_some_and(|it| it > 0.0), "{report}");
+
     // The number of trials is that of the study: the same command trains nothing.
     let before = journal(&study).len();
-    assert_eq!(last_json(&succeed(dir.path(), &["tune", "c.toml"]))["finished"], 5);
+    let again = last_json(&succeed(dir.path(), &["tune", "c.toml"]));
+    assert_eq!((&again["finished"], &again["overhead_ms"]), (&5.into(), &Value::Null));
     assert_eq!(journal(&study).len(), before);
     let more = succeed(dir.path(), &["tune", "c.toml", "--trials", "6"]);
     assert_eq!(last_json(&more)["finished"], 6);

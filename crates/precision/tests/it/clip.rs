@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use proptest::prelude::*;
 use updraft_precision::{PrecisionError, clip_global_norm};
 
@@ -70,6 +70,20 @@ fn finite_gradients_whose_squares_overflow_are_a_separate_error() {
 fn any_gradient() -> impl Strategy<Value = Vec<f32>> {
     let number = (-1.0_f32..1.0, -6..6_i32).prop_map(|(digits, power)| digits * 10_f32.powi(power));
     proptest::collection::vec(number, 12)
+}
+
+/// The kernel takes f32 only; one gradient in another dtype leaves all of them to burn's operations.
+#[test]
+fn gradients_in_two_dtypes_have_the_norm_of_gradients_in_one() {
+    let (module, gradients) = pair(3.0, 4.0);
+    let (_, kernel) = clip_global_norm(gradients, &module, None).expect("finite");
+    let (module, mut gradients) = pair(3.0, 4.0);
+    let id = module.right.weight.id;
+    let narrow = gradients.remove::<2>(id).expect("a gradient").cast(FloatDType::F16);
+    gradients.register(id, narrow);
+    let (_, plain) = clip_global_norm(gradients, &module, None).expect("finite");
+    assert_eq!(kernel, plain);
+    assert!((kernel - (12.0_f64 * 25.0).sqrt()).abs() < 1e-5, "{kernel}");
 }
 
 proptest! {
