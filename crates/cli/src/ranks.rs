@@ -48,9 +48,7 @@ impl Connected {
             };
             let patience = distributed.patience();
             let collective = match distributed.added_network() {
-                Some(network) => {
-                    watched(updraft_distributed::Delayed::new(mpi, network), patience)
-                }
+                Some(network) => watched(updraft_distributed::Delayed::new(mpi, network), patience),
                 None => watched(mpi, patience),
             };
             return Ok(Self { collective, launch });

@@ -100,7 +100,8 @@ mod tests {
         // Parts of 4 kB: 20 + 12 ms and 40 + 12 ms; gathering 80.324 ms; twice two rounds.
         let least = 0.084 + 0.080_324 + 2.0 * 0.04;
         thread::scope(|scope| {
-            let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(|| each(rank))).collect();
+            let threads: Vec<_> =
+                ranks.into_iter().map(|rank| scope.spawn(|| each(rank))).collect();
             for thread in threads {
                 let took = thread.join().unwrap();
                 assert!(took >= least, "{took} s, {least} s by hand");

@@ -168,7 +168,9 @@ impl Estimate {
         ];
         let mut estimate = Command::new(program());
         estimate.arg("scale-estimate").args(SET).arg("--json");
-        words.iter().for_each(|(name, value)| drop(estimate.args([name, value.as_str()])));
+        for (name, value) in &words {
+            estimate.args([name, value.as_str()]);
+        }
         estimate.env("RAYON_NUM_THREADS", "1");
         let output = succeeded(&mut estimate)?;
         let printed: Value = serde_json::from_slice(&output.stdout)
@@ -189,4 +191,3 @@ impl Estimate {
 fn program() -> PathBuf {
     target().join("debug").join("updraft")
 }
-

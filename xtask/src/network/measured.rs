@@ -85,8 +85,7 @@ mod tests {
     #[test]
     fn a_run_has_a_falling_loss_and_equal_ranks() {
         let text = |losses: [f64; 2], parameters: [u64; 2]| {
-            let step =
-                r#"{"event":"step","step_us":4000,"rank_wait_us":500,"exchange_us":1500}"#;
+            let step = r#"{"event":"step","step_us":4000,"rank_wait_us":500,"exchange_us":1500}"#;
             let epoch = |loss: f64| {
                 let [first, second] = parameters;
                 format!(

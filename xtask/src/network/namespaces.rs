@@ -142,7 +142,6 @@ impl Drop for Guard {
     }
 }
 
-
 /// The output of a command that has to succeed.
 pub(super) fn succeeded(command: &mut Command) -> Result<Output, String> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -155,4 +154,3 @@ pub(super) fn succeeded(command: &mut Command) -> Result<Output, String> {
     let typed: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
     Err(format!("`{name} {}` failed: {}", typed.join(" "), said.trim()))
 }
-

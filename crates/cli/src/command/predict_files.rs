@@ -16,9 +16,7 @@ use updraft_run::{
 
 use super::OpenedRun;
 use super::predict::PredictArgs;
-use crate::predictions::{
-    Parts, PartsFolder, PartsKey, predict_blocks, predict_parts, unfinished,
-};
+use crate::predictions::{Parts, PartsFolder, PartsKey, predict_blocks, predict_parts, unfinished};
 use crate::progress::Display;
 use crate::terminal::{json_text, name, visible};
 
@@ -176,11 +174,7 @@ fn keep_blocks(
 }
 
 /// Appends the lines of the next block; false if the file has ended.
-fn add_block(
-    args: &PredictArgs,
-    blocks: &mut dyn SampleBlocks,
-    text: &mut String,
-) -> Result<bool> {
+fn add_block(args: &PredictArgs, blocks: &mut dyn SampleBlocks, text: &mut String) -> Result<bool> {
     let Some(predicted) = blocks.predict()? else { return Ok(false) };
     predicted.into_iter().for_each(|predicted| args.add_lines(predicted, text));
     Ok(true)

@@ -163,8 +163,7 @@ mod tests {
         for (before, after, again) in [(2, 3, 1), (1, 2, 4), (3, 1, 2)] {
             let dir = tempfile::tempdir().unwrap();
             let folder = PartsFolder::opened_by_another(dir.path());
-            let (printed, ended, first) =
-                on_ranks(before, 11, Some((7, false)), Some(dir.path()));
+            let (printed, ended, first) = on_ranks(before, 11, Some((7, false)), Some(dir.path()));
             assert!(printed.is_empty() && ended.iter().all(Result::is_err));
             assert!(!folder.has(5) && folder.blocks(5).unwrap().contains(&6));
             let (printed, ended, second) = on_ranks(after, 11, None, Some(dir.path()));

@@ -111,9 +111,7 @@ impl PartsFolder {
 
     /// Whether a part is finished, as a whole or in blocks.
     pub(crate) fn has(&self, part: usize) -> bool {
-        [Self::name(part), Self::blocks_name(part)]
-            .iter()
-            .any(|name| self.path.join(name).exists())
+        [Self::name(part), Self::blocks_name(part)].iter().any(|name| self.path.join(name).exists())
     }
 
     /// Writes a finished part.
@@ -123,7 +121,8 @@ impl PartsFolder {
 
     /// The finished blocks of a part that is kept in blocks.
     pub(crate) fn blocks(&self, part: usize) -> Result<BTreeSet<usize>> {
-        let entries = fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
+        let entries =
+            fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
         let start = format!("part-{part:08}-");
         let block = |name: &str| name.strip_prefix(&start)?.strip_suffix(".txt")?.parse().ok();
         let names = entries.flatten().map(|entry| entry.file_name());
