@@ -10,7 +10,6 @@ mod fuzz;
 mod fuzz_history;
 mod gpu;
 mod network;
-mod network_options;
 mod package;
 mod results;
 mod suite;

@@ -1,13 +1,14 @@
 //! The ranks of a run that a launcher such as `mpirun` started.
 
 use std::ffi::OsString;
+#[cfg(feature = "mpi")]
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 #[cfg(feature = "mpi")]
 use updraft_distributed::Collective;
 use updraft_distributed::{Alone, Launch, Launcher, Shared};
-use updraft_run::{Beginning, Observer, Plan, RunError};
+use updraft_run::{Beginning, DistributedPlan, Observer, Plan, RunError};
 use updraft_trainer::{Control, Event};
 
 use crate::command::launch::note_process;
@@ -25,14 +26,14 @@ impl Connected {
     /// `before` receives the number of this rank on its machine and may restart the program, which
     /// MPI does not survive.
     ///
-    /// A rank that waits for the others longer than `timeout` ends the process, and thereby all of
+    /// A rank that waits for the others longer than planned ends the process, and thereby all of
     /// them.
     ///
     /// # Errors
     /// For a process that an MPI launcher started as one of several, if the program was built
     /// without MPI: each would train a run of its own.
     pub(crate) fn start(
-        timeout: Duration,
+        distributed: &DistributedPlan,
         before: impl FnOnce(Option<usize>) -> Result<()>,
     ) -> Result<Self> {
         let launch = Launch::detect(|name| std::env::var(name).ok())?;
@@ -45,19 +46,14 @@ impl Connected {
             let Some(mpi) = updraft_distributed::Mpi::start() else {
                 bail!("MPI was initialized before in this process");
             };
-            let watched = updraft_distributed::Watched::new(mpi, timeout, |stalled| {
-                let updraft_distributed::Stalled { rank, call, waited } = stalled;
-                crate::terminal::say(&format!(
-                    "error: rank {rank} waited {} s for the others in `{call}`; \
-                     `train.distributed.timeout` is the longest time",
-                    waited.as_secs()
-                ));
-                // Exit handlers of MPI would wait for the other ranks.
-                std::process::abort();
-            });
-            return Ok(Self { collective: Shared::new(watched), launch });
+            let patience = distributed.patience();
+            let collective = match distributed.added_network() {
+                Some(network) => watched(updraft_distributed::Delayed::new(mpi, network), patience),
+                None => watched(mpi, patience),
+            };
+            return Ok(Self { collective, launch });
         }
-        let _ = timeout;
+        let _ = distributed;
         if let Some(Launch { size, launcher, .. }) = launch
             && size > 1
             // Slurm sets its variables for the script of a job, too.
@@ -93,6 +89,22 @@ impl Connected {
         }
         result
     }
+}
+
+/// Ends the process if a call of a collective takes too long.
+#[cfg(feature = "mpi")]
+fn watched(collective: impl Collective + 'static, patience: Duration) -> Shared {
+    use updraft_distributed::{Stalled, Watched};
+    Shared::new(Watched::new(collective, patience, |stalled| {
+        let Stalled { rank, call, waited } = stalled;
+        crate::terminal::say(&format!(
+            "error: rank {rank} waited {} s for the others in `{call}`; \
+             `train.distributed.timeout` is the longest time",
+            waited.as_secs()
+        ));
+        // Exit handlers of MPI would wait for the other ranks.
+        std::process::abort();
+    }))
 }
 
 fn local_rank(launch: Option<Launch>) -> Option<usize> {

@@ -16,29 +16,79 @@ pub struct Network {
     pub bytes_per_s: f64,
 }
 
+/// Bytes above which a message is announced and accepted before it is sent, which takes two more
+/// latencies: `btl_tcp_eager_limit` of Open MPI 4.1.
+const EAGER_BYTES: f64 = 65_536.0;
+
+/// Ranks from which Open MPI 4.1 gathers long parts from neighbors and on a ring, instead of doubling
+/// what a rank has in each round, and the bytes of a long part.
+const MANY_RANKS: usize = 32;
+const LONG_PART: f64 = 1024.0;
+
+/// The exchanges follow the algorithms that Open MPI 4.1 chooses
+/// (`coll_tuned_decision_fixed.c`), of which it has more cases.
 impl Network {
-    /// Seconds in which each of `ranks` sends messages of `bytes` to all others, one after another:
-    /// `(p − 1)(α + m/β)`. That is an all-to-all in pairs, and an all-gather on a ring.
+    /// Seconds of [`Collective::all_to_all`](crate::Collective::all_to_all) with a part of `bytes`
+    /// for each rank: all messages start together, `α + (p − 1)m/β`.
     #[must_use]
     pub fn all_to_all_s(self, ranks: usize, bytes: f64) -> f64 {
-        (ranks - 1) as f64 * (self.latency_s + bytes / self.bytes_per_s)
+        if ranks == 1 {
+            return 0.0;
+        }
+        self.start_s(bytes) + self.sent_s((ranks - 1) as f64 * bytes)
+    }
+
+    /// Seconds of [`Collective::all_gather`](crate::Collective::all_gather) of `bytes` from each
+    /// rank: `kα + (p − 1)m/β` with k rounds.
+    ///
+    /// k is `⌈log₂ p⌉` below 32 ranks or up to 1 KiB from each; else p/2, or p − 1 above 64 KiB.
+    #[must_use]
+    pub fn all_gather_s(self, ranks: usize, bytes: f64) -> f64 {
+        let starts: f64 = if ranks < MANY_RANKS || bytes <= LONG_PART {
+            let sent = |round: u32| (1 << round).min(ranks - (1 << round)) as f64 * bytes;
+            (0..rounds(ranks)).map(|round| self.start_s(sent(round))).sum()
+        } else if bytes <= EAGER_BYTES {
+            (ranks / 2) as f64 * self.start_s(2.0 * bytes)
+        } else {
+            (ranks - 1) as f64 * self.start_s(bytes)
+        };
+        starts + self.sent_s((ranks - 1) as f64 * bytes)
+    }
+
+    /// Seconds of [`Collective::broadcast`](crate::Collective::broadcast) on a tree:
+    /// `⌈log₂ p⌉(α + m/β)`; without bytes those of a barrier.
+    #[must_use]
+    pub fn broadcast_s(self, ranks: usize, bytes: f64) -> f64 {
+        f64::from(rounds(ranks)) * (self.start_s(bytes) + self.sent_s(bytes))
     }
 
     /// Seconds of [`AllReduce::sum`](crate::AllReduce::sum) without arithmetic: for each bucket of
     /// 8 MiB in f32 an all-to-all and an all-gather of a part for each rank.
     #[must_use]
     pub fn all_reduce_s(self, ranks: usize, numbers: usize, wire: Wire) -> f64 {
-        parts(ranks, numbers, wire).map(|part| 2.0 * self.all_to_all_s(ranks, part)).sum()
+        let both = |part| self.all_to_all_s(ranks, part) + self.all_gather_s(ranks, part);
+        parts(ranks, numbers, wire).map(both).sum()
     }
 
-    /// Seconds of [`gather`](crate::gather) of short texts, lengths first:
-    /// `2⌈log₂ p⌉α + (p − 1)(s + 8)/β`.
+    /// Seconds of [`gather`](crate::gather) of texts, lengths first.
     #[must_use]
     pub fn gather_s(self, ranks: usize, bytes: f64) -> f64 {
-        let rounds = ranks.next_power_of_two().ilog2();
-        let received = (ranks - 1) as f64 * (bytes + 8.0);
-        2.0 * f64::from(rounds) * self.latency_s + received / self.bytes_per_s
+        self.all_gather_s(ranks, 8.0) + self.all_gather_s(ranks, bytes)
     }
+
+    /// Seconds until the first byte of a message arrives.
+    fn start_s(self, bytes: f64) -> f64 {
+        if bytes > EAGER_BYTES { 3.0 * self.latency_s } else { self.latency_s }
+    }
+
+    fn sent_s(self, bytes: f64) -> f64 {
+        bytes / self.bytes_per_s
+    }
+}
+
+/// `⌈log₂ p⌉`.
+fn rounds(ranks: usize) -> u32 {
+    ranks.next_power_of_two().ilog2()
 }
 
 /// Bytes of a rank's part of each bucket.
@@ -139,20 +189,41 @@ mod tests {
 
     #[test]
     fn an_exchange_has_the_seconds_computed_by_hand() {
-        // Three messages of 1000 bytes: 3 · (1 ms + 1 ms).
-        close(SLOW.all_to_all_s(4, 1000.0), 6e-3);
-        // 1000 numbers, parts of 250: 2 · 3 · (1 ms + 1 ms) in f32, 2 · 3 · 1.5 ms in bf16.
-        close(SLOW.all_reduce_s(4, 1000, Wire::F32), 12e-3);
-        close(SLOW.all_reduce_s(4, 1000, Wire::Bf16), 9e-3);
+        // Three messages of 1000 bytes that start together: 1 ms + 3 · 1 ms; gathered in two rounds.
+        close(SLOW.all_to_all_s(4, 1000.0), 4e-3);
+        close(SLOW.all_gather_s(4, 1000.0), 5e-3);
+        // 1000 numbers, parts of 250: both in f32, and 1 + 1.5 ms and 2 + 1.5 ms in bf16.
+        close(SLOW.all_reduce_s(4, 1000, Wire::F32), 9e-3);
+        close(SLOW.all_reduce_s(4, 1000, Wire::Bf16), 6e-3);
         // 1001 numbers: parts of 251.
-        close(SLOW.all_reduce_s(4, 1001, Wire::F32), 6.0 * 2.004e-3);
-        // Two full buckets and one number: 2 · (1 ms + 4.194304 s) each, 2 · 1.004 ms.
+        close(SLOW.all_reduce_s(4, 1001, Wire::F32), 3e-3 + 6.0 * 1.004e-3);
+        // Two full buckets and one number: 2 · (3 ms + 4.194304 s) each, 2 · 1.004 ms.
         let numbers = 2 * BUCKET + 1;
-        close(SLOW.all_reduce_s(2, numbers, Wire::F32), 4.0 * 4.195304 + 2.008e-3);
+        close(SLOW.all_reduce_s(2, numbers, Wire::F32), 4.0 * 4.197304 + 2.008e-3);
         assert_eq!(SLOW.all_reduce_s(4, 0, Wire::F32), 0.0);
         // Two rounds of 1 ms, twice, and 3 · 108 bytes; five ranks need three rounds.
         close(SLOW.gather_s(4, 100.0), 4e-3 + 0.324e-3);
         close(SLOW.gather_s(5, 100.0), 6e-3 + 0.432e-3);
+        close(SLOW.broadcast_s(5, 1000.0), 6e-3);
+        close(SLOW.broadcast_s(2, 0.0), 1e-3);
+        for seconds in
+            [SLOW.all_to_all_s(1, 9.0), SLOW.all_gather_s(1, 9.0), SLOW.broadcast_s(1, 9.0)]
+        {
+            assert_eq!(seconds, 0.0, "one rank sends nothing");
+        }
+    }
+
+    #[test]
+    fn many_ranks_gather_long_parts_from_neighbors() {
+        // Of 64 ranks: six rounds, 32 pairs of neighbors with two parts each, a ring.
+        close(SLOW.all_gather_s(64, 1000.0), 6e-3 + 63e-3);
+        close(SLOW.all_gather_s(64, 2000.0), 32e-3 + 126e-3);
+        // Messages above 64 KiB are announced: three latencies.
+        close(SLOW.all_gather_s(64, 40_000.0), 96e-3 + 2.52);
+        close(SLOW.all_gather_s(64, 70_000.0), 189e-3 + 4.41);
+        // 31 ranks double what they have: the last of five rounds sends 15 parts.
+        close(SLOW.all_gather_s(31, 7000.0), 7e-3 + 0.21);
+        close(SLOW.all_to_all_s(64, 70_000.0), 3e-3 + 4.41);
     }
 
     #[test]

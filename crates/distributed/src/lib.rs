@@ -4,6 +4,7 @@ mod agree;
 mod alone;
 mod collective;
 mod cost;
+mod delayed;
 mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -19,6 +20,7 @@ mod wire;
 pub use crate::mpi::Mpi;
 pub use alone::Alone;
 pub use collective::{Collective, CollectiveError};
+pub use delayed::Delayed;
 pub use shared::Shared;
 pub use threads::Threads;
 pub use watchdog::{Stalled, Watched};

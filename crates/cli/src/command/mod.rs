@@ -198,7 +198,7 @@ impl OpenedRun {
 
     /// Connects with the other ranks of a launcher, and chooses the device of this one.
     pub(crate) fn connect(&mut self, device: &str) -> Result<Connected> {
-        let ranks = Connected::start(self.plan.train.distributed.patience(), |_| Ok(()))?;
+        let ranks = Connected::start(&self.plan.train.distributed, |_| Ok(()))?;
         if let Some(local_rank) = ranks.local_rank() {
             (self.device, self.selection) =
                 choose_for_rank(&device_spec(device)?, Some(local_rank))?;

@@ -10,12 +10,13 @@ use serde_json::json;
 use updraft_data::{Digest, Progress, ProgressUnit};
 use updraft_distributed::{Collective, Shared, agree};
 use updraft_run::{
-    ClassProbability, Int8Network, Outcome, Predicted, PredictedValue, RunError, TrainedModel,
+    ClassProbability, Int8Network, Outcome, Predicted, PredictedValue, RunError, SampleBlocks,
+    TrainedModel,
 };
 
 use super::OpenedRun;
 use super::predict::PredictArgs;
-use crate::predictions::{Parts, PartsFolder, PartsKey, predict_blocks, predict_parts};
+use crate::predictions::{Parts, PartsFolder, PartsKey, predict_blocks, predict_parts, unfinished};
 use crate::progress::Display;
 use crate::terminal::{json_text, name, visible};
 
@@ -58,21 +59,25 @@ pub(super) fn predict_divided(
     };
     ranks.barrier()?;
     let model = load()?;
-    if args.parts.is_none() && divides_blocks(&model, ranks, parts.files())? {
-        let mut files = parts.files().iter();
-        return files.try_for_each(|file| predict_file(args, &model, ranks, file));
+    let has_blocks = has_blocks(&model, ranks, &parts)?;
+    if has_blocks && parts.count() < ranks.size() {
+        agree_on_lengths(ranks, parts.files())?;
+        return predict_in_blocks(args, &model, (ranks, folder.as_ref()), &parts);
     }
     let mut display = Display::new();
     let total = parts.count() as u64;
     predict_parts(
         ranks,
         (&parts, folder.as_ref()),
-        &mut |file, text| {
-            let each = &mut |predicted| {
-                args.add_lines(predicted, text);
-                ControlFlow::Continue(())
-            };
-            Ok(model.predict_each(file, each)?)
+        &mut |part, text| match folder.as_ref().filter(|_| has_blocks) {
+            Some(folder) => keep_blocks(args, &model, folder, (part, &parts.files_of(part)[0])),
+            None => parts.files_of(part).iter().try_for_each(|file| {
+                let each = &mut |predicted| {
+                    args.add_lines(predicted, text);
+                    ControlFlow::Continue(())
+                };
+                Ok(model.predict_each(file, each)?)
+            }),
         },
         &mut print_lines,
         &mut |done| {
@@ -88,16 +93,19 @@ pub(super) fn predict_divided(
     )
 }
 
-/// Whether ranks divide the samples of files instead of the files: there are fewer files than ranks,
-/// of samples in blocks, and every rank can read them.
-fn divides_blocks(model: &TrainedModel, ranks: &mut Shared, files: &[PathBuf]) -> Result<bool> {
+/// Whether each part is a file of samples in blocks, which a rank can predict without the others: a
+/// folder keeps the blocks then, and ranks divide them if there are fewer files than ranks.
+fn has_blocks(model: &TrainedModel, ranks: &mut Shared, parts: &Parts) -> Result<bool> {
+    let files = parts.files();
     // Only rank 0 reads a pipe. The others follow its view of the files.
-    let are_files = files.iter().all(|file| file.is_file());
-    let mut are_divided = [u8::from(files.len() < ranks.size() && are_files)];
+    let are_files = parts.count() == files.len() && files.iter().all(|file| file.is_file());
+    let mut are_divided = [u8::from(are_files)];
     ranks.broadcast(0, &mut are_divided)?;
-    if are_divided == [0] || files.iter().any(|file| model.blocks(file).is_none()) {
-        return Ok(false);
-    }
+    Ok(are_divided == [1] && files.iter().all(|file| model.blocks(file).is_some()))
+}
+
+/// Checks that every rank reads files of the same lengths.
+fn agree_on_lengths(ranks: &mut Shared, files: &[PathBuf]) -> Result<()> {
     for file in files {
         let bytes = match fs::metadata(file) {
             Ok(metadata) => metadata.len().to_string(),
@@ -105,28 +113,71 @@ fn divides_blocks(model: &TrainedModel, ranks: &mut Shared, files: &[PathBuf]) -
         };
         agree(ranks, &format!("the length of `{}` in bytes", file.display()), &bytes)?;
     }
-    Ok(true)
+    Ok(())
 }
 
-/// Predicts the samples of a file, of which each rank does some blocks, and prints on rank 0.
-fn predict_file(
+/// Predicts the samples of files, of which each rank does some blocks, and prints on rank 0: after
+/// each round, or at the end what a folder keeps.
+fn predict_in_blocks(
     args: &PredictArgs,
     model: &TrainedModel,
-    ranks: &mut Shared,
-    file: &Path,
+    (ranks, folder): (&mut Shared, Option<&PartsFolder>),
+    parts: &Parts,
+) -> Result<()> {
+    let left: Vec<usize> = match folder {
+        Some(folder) => unfinished(ranks, parts, folder)?,
+        None => (0..parts.count()).collect(),
+    };
+    for part in left {
+        let Some(mut blocks) = model.blocks(&parts.files_of(part)[0]) else { return Ok(()) };
+        let next = &mut |skipped: usize, text: &mut String| {
+            for _ in 0..skipped {
+                if !blocks.skip()? {
+                    return Ok(false);
+                }
+            }
+            add_block(args, &mut *blocks, text)
+        };
+        predict_blocks(ranks, folder.map(|folder| (folder, part)), next, &mut print_lines)?;
+    }
+    match folder.filter(|_| ranks.rank() == 0) {
+        Some(folder) => {
+            (0..parts.count()).try_for_each(|part| folder.each_text(part, &mut print_lines))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Predicts the blocks of a file that a folder does not have, and keeps them.
+fn keep_blocks(
+    args: &PredictArgs,
+    model: &TrainedModel,
+    folder: &PartsFolder,
+    (part, file): (usize, &Path),
 ) -> Result<()> {
     let Some(mut blocks) = model.blocks(file) else { return Ok(()) };
-    let mut next = |skipped: usize, text: &mut String| -> Result<bool> {
-        for _ in 0..skipped {
-            if !blocks.skip()? {
-                return Ok(false);
-            }
+    let done = folder.blocks(part)?;
+    for block in 0.. {
+        let mut text = String::new();
+        let goes_on = match done.contains(&block) {
+            true => blocks.skip()?,
+            false => add_block(args, &mut *blocks, &mut text)?,
+        };
+        if !goes_on {
+            return folder.end_blocks(part, block);
         }
-        let Some(predicted) = blocks.predict()? else { return Ok(false) };
-        predicted.into_iter().for_each(|predicted| args.add_lines(predicted, text));
-        Ok(true)
-    };
-    predict_blocks(ranks, &mut next, &mut print_lines)
+        if !done.contains(&block) {
+            folder.add_block(part, block, &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends the lines of the next block; false if the file has ended.
+fn add_block(args: &PredictArgs, blocks: &mut dyn SampleBlocks, text: &mut String) -> Result<bool> {
+    let Some(predicted) = blocks.predict()? else { return Ok(false) };
+    predicted.into_iter().for_each(|predicted| args.add_lines(predicted, text));
+    Ok(true)
 }
 
 /// Prints lines that end each.

@@ -53,6 +53,10 @@ pub(crate) struct ScaleEstimateArgs {
     /// The time of a short message in µs
     #[arg(long, value_name = "US", value_parser = positive)]
     latency: f64,
+    /// Ranks that share a core, such as 2 for four ranks of one thread on two cores: their computation
+    /// takes as many times longer
+    #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one)]
+    ranks_per_core: f64,
     /// The step of one rank on its part of the batch in ms, instead of measuring it
     #[arg(long, value_name = "MS", value_parser = positive)]
     step_ms: Option<f64>,
@@ -80,6 +84,11 @@ fn positive(text: &str) -> Result<f64, String> {
         true => Ok(number),
         false => Err("it must be above 0".to_owned()),
     }
+}
+
+/// A finite number of at least 1.
+fn at_least_one(text: &str) -> Result<f64, String> {
+    positive(text).ok().filter(|number| *number >= 1.0).ok_or("it must be at least 1".to_owned())
 }
 
 impl ScaleEstimateArgs {
@@ -166,7 +175,8 @@ impl Estimate {
         let network =
             Network { latency_s: args.latency * 1e-6, bytes_per_s: args.bandwidth * 1e9 / 8.0 };
         let network_s = costs.exchange.seconds(ranks, network);
-        let arithmetic_s = arithmetic_s(costs.exchange, ranks);
+        let arithmetic_s = args.ranks_per_core * arithmetic_s(costs.exchange, ranks);
+        let rank_s = args.ranks_per_core * rank_s;
         let checkpoint_s = costs.checkpoint_bytes as f64 / (args.storage * 1e6);
         let restarts = Restarts {
             checkpoint_s,

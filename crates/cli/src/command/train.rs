@@ -168,7 +168,7 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return explain_kernels(&plan, args);
     }
     let files = files_to_predict(&plan);
-    let ranks = Connected::start(plan.train.distributed.patience(), |local_rank| {
+    let ranks = Connected::start(&plan.train.distributed, |local_rank| {
         restart_to_resume(args, &plan, local_rank)
     })?;
     let is_first = ranks.collective().rank() == 0;

@@ -1,5 +1,6 @@
 //! The folder of the finished parts of a prediction, from which it is resumed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ impl PartsKey {
     }
 }
 
-/// A folder of finished parts: each is one file, complete or absent.
+/// A folder of finished parts: each is one file, or one for each of its blocks, complete or absent.
 #[derive(Debug)]
 pub(crate) struct PartsFolder {
     path: PathBuf,
@@ -108,8 +109,9 @@ impl PartsFolder {
         Self { path: path.to_owned() }
     }
 
+    /// Whether a part is finished, as a whole or in blocks.
     pub(crate) fn has(&self, part: usize) -> bool {
-        self.path.join(Self::name(part)).exists()
+        [Self::name(part), Self::blocks_name(part)].iter().any(|name| self.path.join(name).exists())
     }
 
     /// Writes a finished part.
@@ -117,9 +119,45 @@ impl PartsFolder {
         self.write(&Self::name(part), text)
     }
 
-    /// The text of a part.
-    pub(crate) fn text(&self, part: usize) -> Result<String> {
-        let file = self.path.join(Self::name(part));
+    /// The finished blocks of a part that is kept in blocks.
+    pub(crate) fn blocks(&self, part: usize) -> Result<BTreeSet<usize>> {
+        let entries =
+            fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
+        let start = format!("part-{part:08}-");
+        let block = |name: &str| name.strip_prefix(&start)?.strip_suffix(".txt")?.parse().ok();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        Ok(names.filter_map(|name| block(&name.to_string_lossy())).collect())
+    }
+
+    /// Writes a finished block of a part.
+    pub(crate) fn add_block(&self, part: usize, block: usize, text: &str) -> Result<()> {
+        self.write(&Self::block_name(part, block), text)
+    }
+
+    /// Writes that all blocks of a part are finished, and how many there are.
+    pub(crate) fn end_blocks(&self, part: usize, blocks: usize) -> Result<()> {
+        self.write(&Self::blocks_name(part), &format!("{blocks}\n"))
+    }
+
+    /// Passes on the text of a part, block by block.
+    pub(crate) fn each_text(
+        &self,
+        part: usize,
+        print: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<()> {
+        let name = Self::blocks_name(part);
+        if !self.path.join(&name).exists() {
+            return print(&self.text(&Self::name(part))?);
+        }
+        let text = self.text(&name)?;
+        let Ok(blocks) = text.trim_end().parse::<usize>() else {
+            bail!("`{}` is damaged; remove it", self.path.join(&name).display());
+        };
+        (0..blocks).try_for_each(|block| print(&self.text(&Self::block_name(part, block))?))
+    }
+
+    fn text(&self, name: &str) -> Result<String> {
+        let file = self.path.join(name);
         if !file.exists() {
             bail!(
                 "`{}` is missing: the folder has to be on storage that all ranks see",
@@ -132,6 +170,15 @@ impl PartsFolder {
     /// In the order of names, as `cat` prints them.
     fn name(part: usize) -> String {
         format!("part-{part:08}.txt")
+    }
+
+    fn block_name(part: usize, block: usize) -> String {
+        format!("part-{part:08}-{block:08}.txt")
+    }
+
+    /// The file with the number of blocks.
+    fn blocks_name(part: usize) -> String {
+        format!("part-{part:08}.blocks")
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
@@ -174,9 +221,27 @@ mod tests {
         folder.add(2, "a\n").unwrap();
         let again = PartsFolder::open(&path, &key()).unwrap();
         assert!(again.has(2) && !again.has(1));
-        assert_eq!(again.text(2).unwrap(), "a\n");
-        let missing = again.text(1).unwrap_err().to_string();
+        let text = |part: usize| {
+            let mut all = String::new();
+            again.each_text(part, &mut |text| {
+                all += text;
+                Ok(())
+            })?;
+            anyhow::Ok(all)
+        };
+        assert_eq!(text(2).unwrap(), "a\n");
+        let missing = text(1).unwrap_err().to_string();
         assert!(missing.contains("storage that all ranks see"), "{missing}");
+        for (block, text) in [(1, "c\n"), (0, "b\n")] {
+            again.add_block(1, block, text).unwrap();
+        }
+        assert_eq!(again.blocks(1).unwrap(), BTreeSet::from([0, 1]));
+        assert!(again.blocks(2).unwrap().is_empty() && !again.has(1), "its end is not known");
+        again.end_blocks(1, 2).unwrap();
+        assert!(again.has(1));
+        assert_eq!(text(1).unwrap(), "b\nc\n");
+        fs::remove_file(path.join("part-00000001-00000001.txt")).unwrap();
+        assert!(text(1).unwrap_err().to_string().contains("00000001.txt` is missing"));
         let other = PartsKey { files: 4, ..key() };
         let error = PartsFolder::open(&path, &other).unwrap_err().to_string();
         assert!(error.contains("files `3` there, `4` here"), "{error}");

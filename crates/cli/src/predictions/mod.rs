@@ -11,4 +11,4 @@ pub(crate) use blocks::predict_blocks;
 pub(crate) use files::listed;
 pub(crate) use folder::{PartsFolder, PartsKey};
 pub(crate) use parts::Parts;
-pub(crate) use rounds::{PartFailed, predict_parts};
+pub(crate) use rounds::{PartFailed, predict_parts, unfinished};

@@ -1,8 +1,7 @@
 //! The parts of a prediction, divided among ranks in rounds of one part for each.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use updraft_distributed::{Collective, gather};
 
@@ -35,10 +34,11 @@ impl Done {
     }
 }
 
-/// Predicts the files of all parts, and prints on rank 0, in the order of files.
+/// Predicts all parts, and prints on rank 0, in the order of files.
 ///
-/// `predict` appends the lines of a file to a text. With a folder, parts that it has are not
-/// predicted again, and everything is printed at the end; otherwise after each round.
+/// `predict` appends the lines of a part to a text. With a folder, parts that it has are not
+/// predicted again, and everything is printed at the end; otherwise after each round. A part that
+/// `predict` has kept there in blocks is not written again.
 ///
 /// # Errors
 /// [`PartFailed`] on every rank for the first part in order that failed, after rank 0 has printed
@@ -46,17 +46,20 @@ impl Done {
 pub(crate) fn predict_parts(
     ranks: &mut dyn Collective,
     (parts, folder): (&Parts, Option<&PartsFolder>),
-    predict: &mut dyn FnMut(&Path, &mut String) -> Result<()>,
+    predict: &mut dyn FnMut(usize, &mut String) -> Result<()>,
     print: &mut dyn FnMut(&str) -> Result<()>,
     progress: &mut dyn FnMut(usize),
 ) -> Result<()> {
     let is_first = ranks.rank() == 0;
-    let left = unfinished(ranks, parts, folder)?;
+    let left = match folder {
+        Some(folder) => unfinished(ranks, parts, folder)?,
+        None => (0..parts.count()).collect(),
+    };
     let mut finished = parts.count() - left.len();
     for round in left.chunks(ranks.size()) {
         progress(finished);
         let done = match round.get(ranks.rank()) {
-            Some(&part) => predict_part((parts, folder), part, predict),
+            Some(&part) => predict_part(folder, part, predict),
             None => Done::default(),
         };
         let sent = serde_json::to_vec(&done).context("a part is not text")?;
@@ -73,37 +76,41 @@ pub(crate) fn predict_parts(
     }
     progress(finished);
     match folder.filter(|_| is_first) {
-        Some(folder) => (0..parts.count()).try_for_each(|part| print(&folder.text(part)?)),
+        Some(folder) => (0..parts.count()).try_for_each(|part| folder.each_text(part, print)),
         None => Ok(()),
     }
 }
 
+/// What rank 0 computes, on every rank.
+pub(super) fn of_rank_0<T: Default + Serialize + DeserializeOwned>(
+    ranks: &mut dyn Collective,
+    compute: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let own = if ranks.rank() == 0 { compute()? } else { T::default() };
+    let all = gather(ranks, &serde_json::to_vec(&own)?)?;
+    serde_json::from_slice(&all[0]).context("rank 0 sends what it has computed")
+}
+
 /// The parts that rank 0 does not find in the folder.
-fn unfinished(
+pub(crate) fn unfinished(
     ranks: &mut dyn Collective,
     parts: &Parts,
-    folder: Option<&PartsFolder>,
+    folder: &PartsFolder,
 ) -> Result<Vec<usize>> {
-    let Some(folder) = folder else { return Ok((0..parts.count()).collect()) };
-    let left: Vec<usize> = match ranks.rank() {
-        0 => (0..parts.count()).filter(|&part| !folder.has(part)).collect(),
-        _ => Vec::new(),
-    };
-    let all = gather(ranks, &serde_json::to_vec(&left)?)?;
-    serde_json::from_slice(&all[0]).context("rank 0 sends a list of parts")
+    of_rank_0(ranks, || Ok((0..parts.count()).filter(|&part| !folder.has(part)).collect()))
 }
 
 fn predict_part(
-    (parts, folder): (&Parts, Option<&PartsFolder>),
+    folder: Option<&PartsFolder>,
     part: usize,
-    predict: &mut dyn FnMut(&Path, &mut String) -> Result<()>,
+    predict: &mut dyn FnMut(usize, &mut String) -> Result<()>,
 ) -> Done {
     let mut text = String::new();
-    let predicted = parts.files_of(part).iter().try_for_each(|file| predict(file, &mut text));
+    let predicted = predict(part, &mut text);
     let kept = match folder {
         Some(folder) => {
             let text = std::mem::take(&mut text);
-            predicted.and_then(|()| folder.add(part, &text))
+            predicted.and_then(|()| if folder.has(part) { Ok(()) } else { folder.add(part, &text) })
         }
         None => predicted,
     };
@@ -112,7 +119,7 @@ fn predict_part(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
     use std::time::Duration;
@@ -146,13 +153,15 @@ mod tests {
                     let ended = predict_parts(
                         &mut rank,
                         (&parts, folder.as_ref()),
-                        &mut |file, text| {
-                            count.fetch_add(1, Ordering::SeqCst);
-                            *text += &format!("{} first\n", file.display());
-                            if file.ends_with(BAD) {
-                                bail!("cannot read it");
+                        &mut |part, text| {
+                            for file in parts.files_of(part) {
+                                count.fetch_add(1, Ordering::SeqCst);
+                                *text += &format!("{} first\n", file.display());
+                                if file.ends_with(BAD) {
+                                    bail!("cannot read it");
+                                }
+                                *text += &format!("{} second\n", file.display());
                             }
-                            *text += &format!("{} second\n", file.display());
                             Ok(())
                         },
                         &mut |text| {

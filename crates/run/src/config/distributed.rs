@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use updraft_distributed::{Shared, Wire};
+use updraft_distributed::{Network, Shared, Wire};
 use updraft_trainer::Ranks;
 
 use super::error::ConfigError;
@@ -14,7 +14,7 @@ const DISTRIBUTED: Key<DistributedPlan> = Key::new(
     "train.distributed",
     "how the ranks of a run exchange numbers; without effect on a single rank",
 )
-.default(r#"{ wire = "f32", timeout = 1800, batch_norm = "local" }"#)
+.default(r#"{ wire = "f32", timeout = 1800, batch_norm = "local", added_latency_us = 0 }"#)
 .with(&[
     (
         "wire",
@@ -31,9 +31,16 @@ const DISTRIBUTED: Key<DistributedPlan> = Key::new(
         "`\"local\"`",
         "batch norms normalize by the statistics of each rank's own part of a batch, or, if `\"synchronized\"`, by those of the whole batch, with two exchanges for each layer and on the CPU only",
     ),
+    (
+        "added_latency_us",
+        "0",
+        "microseconds that every message between ranks takes longer, at most 1000000, to try a run on a slower network",
+    ),
 ])
 .edit(Edit::Reported)
-.check("a `timeout` of at least 1", |distributed| distributed.timeout >= 1);
+.check("a `timeout` of at least 1 and an `added_latency_us` of at most 1000000", |distributed| {
+    distributed.timeout >= 1 && distributed.added_latency_us <= 1_000_000
+});
 
 /// The key of the exchange between ranks.
 pub(super) const KEYS: Keys = &[&DISTRIBUTED];
@@ -46,11 +53,13 @@ pub struct DistributedPlan {
     pub wire: WirePlan,
     pub timeout: u64,
     pub batch_norm: BatchNormPlan,
+    pub added_latency_us: u64,
 }
 
 impl Default for DistributedPlan {
     fn default() -> Self {
-        Self { wire: WirePlan::F32, timeout: 1800, batch_norm: BatchNormPlan::Local }
+        let (wire, batch_norm) = (WirePlan::F32, BatchNormPlan::Local);
+        Self { wire, timeout: 1800, batch_norm, added_latency_us: 0 }
     }
 }
 
@@ -83,6 +92,13 @@ impl DistributedPlan {
     #[must_use]
     pub const fn patience(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    /// What is added to every message between ranks; `None` if nothing is.
+    #[must_use]
+    pub fn added_network(&self) -> Option<Network> {
+        let latency_s = 1e-6 * self.added_latency_us as f64;
+        (latency_s > 0.0).then_some(Network { latency_s, bytes_per_s: f64::INFINITY })
     }
 
     /// The ranks that an engine connects, which exchange as planned.
