@@ -134,23 +134,76 @@ struct QuantizedNormalize {
 impl Kernel for QuantizedNormalize {
     fn run(&self, x: Codes<'_>, y: &mut [u8], _: &mut Job<'_>) {
         let Self { channels, epsilon, output } = *self;
-        let count = channels as u64;
         for (x, y) in x(0).chunks_exact(channels).zip(y.chunks_exact_mut(channels)) {
-            let (mut sum, mut squares) = (0_u64, 0_u64);
-            for &code in x {
-                let code = u64::from(code);
-                sum += code;
-                squares += code * code;
-            }
-            let (n, mean) = (count as f64, sum as f64 / count as f64);
-            let variance = (count * squares - sum * sum) as f64 / (n * n);
+            let (sum, squares) = sums(x);
+            let (n, mean) = (channels as f64, sum as f64 / channels as f64);
+            let variance = (channels as u64 * squares - sum * sum) as f64 / (n * n);
             let factor = 1.0 / ((variance + epsilon).sqrt() * f64::from(output.scale()));
             let (factor, zero) = (factor as f32, f32::from(output.zero_point()));
             let mean = mean as f32;
             for (y, &code) in y.iter_mut().zip(x) {
-                let steps = ((f32::from(code) - mean) * factor).round_ties_even();
-                *y = (steps + zero).clamp(0.0, 255.0) as u8;
+                let steps = (f32::from(code) - mean) * factor;
+                // Clamped first, so that both sums round to the even number of steps, as codes do.
+                let steps = steps.clamp(-zero, 255.0 - zero) + WHOLE - WHOLE;
+                *y = (steps + zero + WHOLE).to_bits() as u8;
             }
         }
+    }
+}
+
+/// A number so large that the nearest number of f32 is a whole one, whose last byte is that of the
+/// integer that is added to it.
+const WHOLE: f32 = 12_582_912.0;
+
+/// The sum of codes and of their squares.
+fn sums(codes: &[u8]) -> (u64, u64) {
+    // Squares of so many codes do not reach beyond 32 bits.
+    const PART: usize = 1 << 16;
+    let (mut sum, mut squares) = (0, 0);
+    for part in codes.chunks(PART) {
+        let (mut of_part, mut squares_of_part) = (0_u32, 0_u32);
+        for &code in part {
+            let code = u32::from(code);
+            of_part += code;
+            squares_of_part += code * code;
+        }
+        sum += u64::from(of_part);
+        squares += u64::from(squares_of_part);
+    }
+    (sum, squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Isa, Scratch};
+
+    /// Against the definition in f64, with the nearest code of the result.
+    #[test]
+    fn codes_are_those_of_the_definition() {
+        let input = ActivationScheme::try_new(0.03, 117).expect("valid");
+        let output = ActivationScheme::try_new(0.02, 131).expect("valid");
+        for channels in [1, 3, 48, 257] {
+            let x: Vec<u8> = (0..5 * channels).map(|at| (at * at * 31 % 251) as u8).collect();
+            let mut y = vec![0; x.len()];
+            let epsilon = 1e-5 / (0.03_f64 * 0.03);
+            let kernel = QuantizedNormalize { channels, epsilon, output };
+            let scratch = &mut Scratch::new();
+            let mut job = Job { isa: Isa::Portable, samples: 5, scratch, threads: 1 };
+            kernel.run(&|_| &x, &mut y, &mut job);
+            for (x, y) in x.chunks(channels).zip(y.chunks(channels)) {
+                let real: Vec<f64> = x.iter().map(|&code| input.real(code).into()).collect();
+                let mean = real.iter().sum::<f64>() / channels as f64;
+                let squares = real.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+                let spread = (squares / channels as f64 + 1e-5).sqrt();
+                for (x, &y) in real.iter().zip(y) {
+                    let steps = (x - mean) / spread / 0.02;
+                    let expected = (steps + 131.0).clamp(0.0, 255.0);
+                    assert!((f64::from(y) - expected).abs() < 0.501, "{y} for {expected}");
+                }
+            }
+        }
+        let ones = vec![255; (1 << 17) + 3];
+        assert_eq!(sums(&ones), (255 * ones.len() as u64, 65025 * ones.len() as u64));
     }
 }
