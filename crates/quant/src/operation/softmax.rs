@@ -1,6 +1,8 @@
 //! The softmax along an axis, in f32 only.
 
 use serde::{Deserialize, Serialize};
+use updraft_simd::matrix::exponential;
+use updraft_simd::{Isa, Simd, dispatch};
 
 use super::definition::{FloatJob, Operation, Registered, Work};
 use super::error::{OperationError, check_count};
@@ -54,16 +56,16 @@ impl Operation for Softmax {
                 let of = |place: usize| place * inner + line;
                 let real = |place: usize| factor * x[of(place)];
                 let most = (0..len).fold(f32::NEG_INFINITY, |most, place| most.max(real(place)));
-                let mut sum = 0.0;
-                for place in 0..len {
-                    let value = (real(place) - most).exp();
-                    y[of(place)] = value;
-                    sum += f64::from(value);
-                }
+                (0..len).for_each(|place| y[of(place)] = real(place) - most);
+            }
+        }
+        exponentials(Isa::detect().vectors(), y);
+        for y in y.chunks_exact_mut(len * inner) {
+            for line in 0..inner {
+                let each = (line..len * inner).step_by(inner);
+                let sum: f64 = each.clone().map(|at| f64::from(y[at])).sum();
                 let share = (1.0 / sum) as f32;
-                for place in 0..len {
-                    y[of(place)] *= share;
-                }
+                each.for_each(|at| y[at] *= share);
             }
         }
     }
@@ -82,6 +84,21 @@ impl Operation for Softmax {
         let factor = Exact(self.factor.0 * by.factor()?);
         let scaled = factor.0.is_normal().then_some(Self { factor, ..*self })?;
         Some(Work::new(scaled, parameters.clone()))
+    }
+}
+
+/// `e^x` of every number.
+#[inline(always)]
+fn all_exponentials<S: Simd>(simd: S, x: &mut [f32]) {
+    for x in x.chunks_mut(S::LANES) {
+        simd.write(x, exponential(simd, simd.read(x)));
+    }
+}
+
+dispatch! {
+    /// Replaces every number by `e^x`.
+    fn exponentials(simd, x: &mut [f32]) {
+        all_exponentials(simd, x);
     }
 }
 
