@@ -202,7 +202,10 @@ fn keys_of_the_plan_decide_where_no_flag_does() {
         (["quantize.bits=4", "quantize.budget=0.2"], "`quantize.bits` is 4; it must be left out"),
         (["quantize.max_drop=1.0", "quantize.budget=0.2"], "left out with `quantize.budget`"),
         (["quantize.rounding=up", "seed=1"], "quantize.rounding"),
-        (["task=masked-images", "quantize.bits=4"], "it must be left out: int8 has no attention"),
+        (
+            ["task=masked-images", "quantize.bits=4"],
+            "it must be left out: a masked autoencoder reads some",
+        ),
     ] {
         let said = run(dir.path(), &["train", "--set", sets[0], "--set", sets[1]]);
         assert_eq!(said.code, 2, "{}", said.stderr);

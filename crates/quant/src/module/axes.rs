@@ -211,6 +211,18 @@ impl Reader<'_> {
         Ok(Some([a, b]))
     }
 
+    /// A tensor whose axes of length 1 are repeated to the shape of a result.
+    pub(crate) fn repeated(&mut self, tensor: &TensorIr, out: &TensorIr) -> Read<Value> {
+        let (value, view) = self.viewed(tensor)?;
+        let shape = of_sample(&out.shape);
+        let repeated = view.expanded(&shape);
+        let repeated = repeated.ok_or_else(|| self.unsupported("its shapes do not fit"))?;
+        match repeated.is_whole(self.graph.shape(value).iter().product()) {
+            true => self.shaped(value, &shape),
+            false => self.rearranged(value, &repeated, &shape),
+        }
+    }
+
     /// A tensor of matrices as a value, and whether its last two axes are swapped there.
     pub(crate) fn matrices(&mut self, tensor: &TensorIr) -> Read<(Value, bool)> {
         let (value, view) = self.viewed(tensor)?;

@@ -101,7 +101,13 @@ impl Registered for Add {
                 if shape.len() != other.len() {
                     return Err(reader.unsupported("one is flattened, the other not"));
                 }
-                (a, b)
+                match shape == other {
+                    true => (a, b),
+                    false => {
+                        let [a, b] = [&both.lhs, &both.rhs];
+                        (reader.repeated(a, &both.out)?, reader.repeated(b, &both.out)?)
+                    }
+                }
             }
         };
         if is_difference {

@@ -84,8 +84,15 @@ impl Registered for Multiply {
         if shape.len() != other.len() {
             return Err(reader.unsupported("one is flattened, the other not"));
         }
-        if other.iter().product::<usize>() > shape.iter().product() {
+        let is_longer = other.iter().product::<usize>() > shape.iter().product();
+        if is_longer {
             (a, b) = (b, a);
+        }
+        let (long, short) = if is_longer { (other, shape) } else { (shape, other) };
+        let is_gate = short[0] == long[0] && short[1..].iter().all(|&side| side == 1);
+        if short != long && !is_gate {
+            (a, b) =
+                (reader.repeated(&both.lhs, &both.out)?, reader.repeated(&both.rhs, &both.out)?);
         }
         let name = reader.numbered("multiply");
         let y = reader.graph.multiply(&name, a, b);

@@ -235,6 +235,23 @@ fn a_setting_is_refused_for_the_models_that_cannot_and_allowed_for_the_others() 
 }
 
 #[test]
+fn autoencoders_without_splines_are_captured_for_int8() {
+    // Their parameters are drawn.
+    let _alone = updraft_testing::alone();
+    let text = "task = \"image-to-image\"\n[data]\ntarget = \"input\"\npatch = [16, 16]\n";
+    for core in ["none", "conv", "kan"] {
+        let model = format!(
+            "model={{ kind = \"dual-autoencoder\", widths = [8, 4, 4], latent = 2, core = \"{core}\" }}"
+        );
+        let plan = read_with(text, &[&model]).expect("valid").plan;
+        match plan.task.quantizer() {
+            Ok(quantizer) => drop(quantizer.graph().expect("captured")),
+            Err(reason) => assert!(core == "kan" && reason.contains("KAN"), "{core}: {reason}"),
+        }
+    }
+}
+
+#[test]
 fn generated_fields_are_as_large_as_a_patch_unless_the_config_says_otherwise() {
     let text = "task = \"image-to-image\"\n[data]\npatch = [32, 128, 64]\n";
     let read = |sets: &[&str]| read_with(text, sets).map(drop).map_err(|error| error.to_string());

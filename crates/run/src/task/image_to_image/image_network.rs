@@ -141,13 +141,18 @@ impl ImageNetwork<4> for DualAutoencoder {
         flow
     }
 
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let forward = |network: &Self, x: Tensor<4>| network.forward(x);
+        Graph::try_capture(self, image, forward).map_err(RunError::model)
+    }
+
     fn multiply_adds(&self, sides: &[usize]) -> u64 {
         Self::multiply_adds(self, [sides[0], sides[1]])
     }
 }
 
 macro_rules! dense_transformer {
-    ($rank:literal) => {
+    ($rank:literal $(, $method:item)?) => {
         impl ImageNetwork<$rank> for DenseTransformer {
             const KIND: &'static str = "vision-transformer";
             const CAN_BE_CUT: Result<(), &'static str> = Ok(());
@@ -183,6 +188,8 @@ macro_rules! dense_transformer {
                 self.forward_head(flow)
             }
 
+            $($method)?
+
             fn multiply_adds(&self, _: &[usize]) -> u64 {
                 Self::multiply_adds(self)
             }
@@ -190,5 +197,11 @@ macro_rules! dense_transformer {
     };
 }
 
-dense_transformer!(4);
+dense_transformer!(
+    4,
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let forward = |network: &Self, x: Tensor<4>| network.forward(x);
+        Graph::try_capture(self, image, forward).map_err(RunError::model)
+    }
+);
 dense_transformer!(5);
