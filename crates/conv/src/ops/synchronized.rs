@@ -11,6 +11,7 @@ pub type Gather = Rc<dyn Fn(&[f64]) -> Vec<Vec<f64>>>;
 #[derive(Clone)]
 pub(super) struct Ranks {
     weight: f64,
+    #[cfg_attr(not(feature = "flex"), expect(dead_code, reason = "only kernels exchange sums"))]
     gather: Gather,
 }
 
