@@ -4,6 +4,7 @@ use burn::backend::ir::TensorIr;
 
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
+use super::record::joins_batch;
 use crate::kernels::Pooling;
 use crate::network::Value;
 use crate::operation::{Window, plane};
@@ -26,10 +27,16 @@ impl Reader<'_> {
             let values = (0..count).map(of).collect();
             return Ok(Meaning::Constant(Constant { shape: kept, values }));
         }
+        // The axes of a sample are counted from 1; an axis that is joined with the batch is the first.
+        let axis = match (joins_batch(&input.shape), axis) {
+            (true, 0) => return Err(self.unsupported("it is along the batch")),
+            (true, axis) => axis + 1,
+            (false, axis) => axis,
+        };
         if let Some(meaning) = self.sum_of_tokens(input, axis, is_mean)? {
             return Ok(meaning);
         }
-        let (x, shape) = self.value(input)?;
+        let (x, shape) = self.value_in_order(input)?;
         let name = self.numbered(if is_mean { "mean" } else { "sum" });
         let weight = |len: usize| if is_mean { 1.0 / len as f32 } else { 1.0 };
         let whole = self.graph.shape(x).to_vec();

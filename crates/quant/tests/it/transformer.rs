@@ -178,7 +178,7 @@ fn the_mean_of_tokens_is_a_mean_of_pixels() -> Result<(), Box<dyn std::error::Er
 fn turned_cut_and_joined_axes_are_those_of_burn() -> Result<(), Box<dyn std::error::Error>> {
     type Forward = fn(&Vec<Linear>, Tensor<4>) -> Tensor<2>;
     let device = &devices()[0];
-    let cases: [Forward; 10] = [
+    let cases: [Forward; 11] = [
         |_, x| x.swap_dims(2, 3).flatten(1, 3),
         |_, x| x.permute([0, 2, 3, 1]).flatten(1, 3),
         |_, x| {
@@ -206,6 +206,12 @@ fn turned_cut_and_joined_axes_are_those_of_burn() -> Result<(), Box<dyn std::err
             (channels + x.mean_dim(1)).flatten(1, 3)
         },
         |_, x| (x.clone().mean_dim(1) * x).flatten(1, 3),
+        |_, x| {
+            // Means over the channels of pixels that are one axis with the batch.
+            let batch = x.dims()[0];
+            let pixels = x.permute([0, 2, 3, 1]).reshape([batch * 20, 3]);
+            pixels.mean_dim(1).reshape([batch, 20])
+        },
         |_, x| {
             let batch = x.dims()[0];
             x.permute([0, 2, 1, 3]).reshape([batch, 12, 5]).swap_dims(1, 2).flatten(1, 2)
