@@ -150,7 +150,9 @@ proptest! {
                 *x = if (*x * 40.0).fract().abs() < 1e-3 { *x + 0.011 } else { *x };
             }
         }
-        assert_close(&case, if degree > 3 { 10.0 * CLOSE } else { CLOSE });
+        // Gradients of parameters round once a sample, and values of both signs cancel.
+        let sums = 1.0 + (batch as f64).sqrt() / 8.0;
+        assert_close(&case, sums * if degree > 3 { 10.0 * CLOSE } else { CLOSE });
     }
 }
 
