@@ -276,10 +276,10 @@ fn gains_from_winograd<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pas
     let tiles = height.div_ceil(4) * width.div_ceil(4);
     let has_many = |channels: &usize| channels / groups >= 16;
     // With AVX-512, products are fast and few tiles of few channels do not pay for the transforms.
-    // On a Zen 4, forward passes of 32 to 256 channels at 16 × 16 and 32 × 32 took 0.37 to 0.61 of the
-    // direct time, all passes of 64 samples of 32 channels at 8 × 8 0.9; 64 samples of 16 channels at
-    // 16 × 16 took 1.4 times the direct time on an Intel Xeon, and with the weight gradient alone all
-    // passes took 1.14 times on a Zen 4.
+    // All passes of 32 to 128 channels at 16 × 16 to 32 × 32 took 0.55 to 0.84 of the direct time on a
+    // Xeon with AMX, at 14 × 14 0.9 to 1.2; on a Zen 4, forward passes of 32 to 256 channels took 0.37
+    // to 0.61. With 16 and 24 channels the Xeon took 0.9 to 1.06 of it at 16 × 16, and 64 samples with
+    // the weight gradient alone 1.14 times on a Zen 4.
     let has_few_channels = channels.iter().any(|channels| channels / groups < 32);
     // The slices of a volume share their transforms.
     let fewest_tiles = match isa {
