@@ -141,6 +141,7 @@ fn isa() -> Vec<String> {
         ("avx512f", is_x86_feature_detected!("avx512f")),
         ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
         ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
+        ("amx-int8", Isa::AmxInt8.is_available()),
     ];
     features.into_iter().filter(|(_, has)| *has).map(|(name, _)| name.to_owned()).collect()
 }

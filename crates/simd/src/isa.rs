@@ -25,11 +25,13 @@ pub enum Isa {
     Avx512Vnni,
     /// The same with products of bf16.
     Avx512Bf16,
+    /// The same with AMX: products of tiles of bytes.
+    AmxInt8,
 }
 
 impl Isa {
     /// Every set, slowest first among those of one architecture.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Portable,
         Self::Neon,
         Self::NeonDot,
@@ -38,14 +40,22 @@ impl Isa {
         Self::Avx512,
         Self::Avx512Vnni,
         Self::Avx512Bf16,
+        Self::AmxInt8,
     ];
 
     /// The sets whose f32 vectors differ: every [`base`](Self::base).
     pub const BASES: [Self; 4] = [Self::Portable, Self::Neon, Self::Avx2, Self::Avx512];
 
     /// The sets whose products of bytes differ: every [`dot`](Self::dot).
-    pub const DOTS: [Self; 6] =
-        [Self::Portable, Self::Neon, Self::NeonDot, Self::Avx2, Self::AvxVnni, Self::Avx512Vnni];
+    pub const DOTS: [Self; 7] = [
+        Self::Portable,
+        Self::Neon,
+        Self::NeonDot,
+        Self::Avx2,
+        Self::AvxVnni,
+        Self::Avx512Vnni,
+        Self::AmxInt8,
+    ];
 
     /// The fastest set that this CPU has.
     #[must_use]
@@ -66,7 +76,7 @@ impl Isa {
             Self::Portable => Self::Portable,
             Self::Neon | Self::NeonDot => Self::Neon,
             Self::Avx2 | Self::AvxVnni => Self::Avx2,
-            Self::Avx512 | Self::Avx512Vnni | Self::Avx512Bf16 => Self::Avx512,
+            Self::Avx512 | Self::Avx512Vnni | Self::Avx512Bf16 | Self::AmxInt8 => Self::Avx512,
         }
     }
 
@@ -101,6 +111,7 @@ impl Isa {
             Self::Avx512 => "avx512",
             Self::Avx512Vnni => "avx512vnni",
             Self::Avx512Bf16 => "avx512bf16",
+            Self::AmxInt8 => "amx-int8",
         }
     }
 }
@@ -132,6 +143,8 @@ struct Features {
     avx512vnni: bool,
     #[cfg(target_arch = "x86_64")]
     avx512bf16: bool,
+    #[cfg(target_arch = "x86_64")]
+    amx_int8: bool,
 }
 
 impl Features {
@@ -156,6 +169,8 @@ impl Features {
             avx512vnni: is_x86_feature_detected!("avx512vnni"),
             #[cfg(target_arch = "x86_64")]
             avx512bf16: is_x86_feature_detected!("avx512bf16"),
+            #[cfg(target_arch = "x86_64")]
+            amx_int8: crate::amx::is_available(crate::amx::Numbers::Bytes),
         }
     }
 
@@ -183,6 +198,8 @@ impl Features {
             Isa::Avx512Vnni => self.have(Isa::Avx512) && self.avx512bw && self.avx512vnni,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Bf16 => self.have(Isa::Avx512Vnni) && self.avx512bf16,
+            #[cfg(target_arch = "x86_64")]
+            Isa::AmxInt8 => self.have(Isa::Avx512Bf16) && self.amx_int8,
             #[allow(unreachable_patterns, reason = "what other architectures have")]
             _ => false,
         }
@@ -224,10 +241,12 @@ mod tests {
             avx512bw: true,
             avx512vnni: true,
             avx512bf16: true,
+            amx_int8: true,
         };
         let short = Features { avx512f: false, ..all };
         for (features, fastest) in [
-            (all, Isa::Avx512Bf16),
+            (all, Isa::AmxInt8),
+            (Features { amx_int8: false, ..all }, Isa::Avx512Bf16),
             (Features { avx512bf16: false, ..all }, Isa::Avx512Vnni),
             (Features { avx512vnni: false, ..all }, Isa::Avx512),
             (Features { avx512bw: false, ..all }, Isa::Avx512),
@@ -252,6 +271,7 @@ mod tests {
             (Isa::Avx512, Isa::Avx512, Isa::Avx2, 16, "avx512"),
             (Isa::Avx512Vnni, Isa::Avx512, Isa::Avx512Vnni, 16, "avx512vnni"),
             (Isa::Avx512Bf16, Isa::Avx512, Isa::Avx512Vnni, 16, "avx512bf16"),
+            (Isa::AmxInt8, Isa::Avx512, Isa::AmxInt8, 16, "amx-int8"),
         ] {
             assert_eq!(of(isa), (base, dot, lanes, name.to_owned()), "{isa:?}");
         }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod aligned;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod bf16;
 mod dispatch;
 mod int8;
@@ -24,7 +26,7 @@ pub use dispatch::{Kernel, Vectors};
 #[cfg(target_arch = "aarch64")]
 pub use int8::NeonDot;
 #[cfg(target_arch = "x86_64")]
-pub use int8::{Avx512Vnni, AvxVnni};
+pub use int8::{Avx512Vnni, AvxVnni, ByteTiles, TileRegisters, TileRows, TileSums};
 pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
 pub use layer_times::{

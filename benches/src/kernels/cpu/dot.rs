@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "calls what the CPU was asked for")]
 
 #[cfg(target_arch = "x86_64")]
+use std::arch::asm;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
     _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256,
@@ -9,12 +11,17 @@ use std::arch::x86_64::{
     _mm512_set1_epi8, _mm512_setzero_si512,
 };
 
+#[cfg(target_arch = "x86_64")]
+use updraft_simd::{ByteTiles, TileSums};
+
 /// Independent chains: latency 5 on two units needs 10, and 12 fit into the registers.
 const CHAINS: u64 = 12;
 
 /// The instructions with which this CPU multiplies unsigned by signed bytes into sums of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dot {
+    /// `tdpbusd` on tiles of 16 rows of 64 bytes.
+    Amx,
     /// `vpdpbusd` on 64 bytes.
     Avx512Vnni,
     /// `vpdpbusd` on 32 bytes.
@@ -28,6 +35,10 @@ pub(crate) enum Dot {
 impl Dot {
     /// The instructions of this CPU.
     pub(crate) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if ByteTiles::detect().is_some() {
+            return Self::Amx;
+        }
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
             return Self::Avx512Vnni;
@@ -46,6 +57,8 @@ impl Dot {
     /// Operations of one round of [`run`]: a product and a sum each.
     pub(crate) const fn operations(self) -> u64 {
         let bytes = match self {
+            // Four products of 16 rows and 16 columns.
+            Self::Amx => return 2 * 4 * 16 * 16 * 64,
             Self::Avx512Vnni => 64,
             Self::AvxVnni | Self::Avx2 => 32,
             Self::Scalar => 1,
@@ -57,6 +70,8 @@ impl Dot {
 /// Runs so many rounds of [`Dot::operations`] each; the result depends on all of them.
 pub(crate) fn run(dot: Dot, rounds: u64) -> i32 {
     match dot {
+        #[cfg(target_arch = "x86_64")]
+        Dot::Amx => ByteTiles::detect().map_or(0, |tiles| amx(tiles, rounds)),
         #[cfg(target_arch = "x86_64")]
         Dot::Avx512Vnni
             if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") =>
@@ -76,6 +91,53 @@ pub(crate) fn run(dot: Dot, rounds: u64) -> i32 {
         }
         _ => scalar(rounds),
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn amx(tiles: ByteTiles, rounds: u64) -> i32 {
+    #[repr(align(64))]
+    struct Bytes([u8; 1024]);
+    let (left, right) = std::hint::black_box((Bytes([3; 1024]), Bytes([-2_i8 as u8; 1024])));
+    let mut registers = tiles.configure(ByteTiles::MOST_ROWS);
+    // SAFETY: the tile registers of this thread are set up, and a tile has 1024 bytes.
+    unsafe {
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "tileloadd tmm4, [{left} + {pitch} * 1]",
+            "tileloadd tmm5, [{left} + {pitch} * 1]",
+            "tileloadd tmm6, [{right} + {pitch} * 1]",
+            "tileloadd tmm7, [{right} + {pitch} * 1]",
+            "test {rounds}, {rounds}",
+            "jz 3f",
+            "2:",
+            "tdpbusd tmm0, tmm4, tmm6",
+            "tdpbusd tmm1, tmm4, tmm7",
+            "tdpbusd tmm2, tmm5, tmm6",
+            "tdpbusd tmm3, tmm5, tmm7",
+            "dec {rounds}",
+            "jnz 2b",
+            "3:",
+            left = in(reg) left.0.as_ptr(),
+            right = in(reg) right.0.as_ptr(),
+            pitch = in(reg) 64_usize,
+            rounds = inout(reg) rounds => _,
+            out("tmm0") _,
+            out("tmm1") _,
+            out("tmm2") _,
+            out("tmm3") _,
+            out("tmm4") _,
+            out("tmm5") _,
+            out("tmm6") _,
+            out("tmm7") _,
+            options(nostack),
+        );
+    }
+    let mut sums = TileSums::default();
+    registers.store(&mut sums);
+    sums.0.iter().flatten().fold(0, |a, &b| a.wrapping_add(b))
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -10,7 +10,7 @@ use updraft_conv::slices::ConvGeometry;
 use super::channels::{Addend, Channels};
 use super::cpu::{ChannelJob, Codes, DotJob, MOST_INPUTS, Pairs, WinogradJob, transformed_weights};
 use super::linear::QuantizedLinear;
-use super::packed::{PANEL, Packed, Run};
+use super::packed::{PANEL, Packed, Window};
 use super::scratch::{Own, Scratch};
 use super::windows::{
     depthwise_places, entry_at, pack_dense, pack_depthwise, pad, padded_pitch, span, unpack_dense,
@@ -46,7 +46,7 @@ enum Layout {
     Product(QuantizedLinear),
     /// Every output channel reads all input channels of its group.
     Dense {
-        runs: Vec<Run>,
+        window: Window,
         groups: Vec<Packed>,
         channels: Channels,
         /// The weights for [`Algorithm::Winograd`], made at its first run.
@@ -124,8 +124,8 @@ impl QuantizedConvolution {
                 Layout::Depthwise { taps, weights: pack_depthwise(weights), channels }
             } else {
                 let channels = Channels::new(weights, shape.groups, output);
-                let (runs, groups) = pack_dense(shape, weights);
-                Layout::Dense { runs, groups, channels, transformed: OnceLock::new() }
+                let (window, groups) = pack_dense(shape, weights);
+                Layout::Dense { window, groups, channels, transformed: OnceLock::new() }
             }
         };
         Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
@@ -305,7 +305,7 @@ impl QuantizedConvolution {
         let shape = self.geometry.shape();
         let pitch = padded_pitch(shape);
         let padded_rows = (last - first - 1) * shape.stride[0] + span(shape);
-        let image = &mut own.bytes[..padded_rows * pitch + SLACK];
+        let image = own.bytes.numbers_mut(padded_rows * pitch + SLACK);
         let padded = &mut image[..padded_rows * pitch];
         pad(shape, self.zero_point, first * shape.stride[0], x, padded);
         let image = &*image;
@@ -330,7 +330,7 @@ impl QuantizedConvolution {
                 };
                 job.run(isa, sink(0, 0), y);
             }
-            Layout::Dense { runs, groups, channels, transformed } => {
+            Layout::Dense { window, groups, channels, transformed } => {
                 let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
                 let weights = transformed.get().filter(|_| algorithm == Algorithm::Winograd);
                 // A single row has no tile.
@@ -354,7 +354,7 @@ impl QuantizedConvolution {
                     let job = DotJob {
                         image,
                         origin: group * inputs,
-                        runs,
+                        window,
                         weights: &packed.lines,
                         start: channels.start(group),
                         outputs,
@@ -450,7 +450,7 @@ mod tests {
             // The contents of scratch and output must not change the result.
             let mut scratch = Scratch::new();
             let (_, states) = scratch.split(0, threads, 1 << 16, 0);
-            states.iter_mut().for_each(|own| own.bytes.fill(0xAA));
+            states.iter_mut().for_each(|own| own.bytes.grown(1 << 16).fill(0xAA));
             let mut y = vec![0xAA; geometry.output_len()];
             layer.run(isa, &x, &mut y, &mut scratch, threads);
             assert_eq!(y, right, "{isa} {shape:?} with {threads} threads");

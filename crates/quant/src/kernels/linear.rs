@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use updraft_simd::{Isa, Uneven, over, threads};
+use updraft_simd::{CACHE_LINE_BYTES, Isa, Uneven, over, threads};
 
 use super::channels::{Addend, Channels};
 use super::cpu::{DotJob, Raw, Sink};
-use super::packed::{PANEL, Packed, Run};
+use super::packed::{PANEL, Packed, Window};
 use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
 use crate::weights::QuantizedWeights;
@@ -15,13 +15,16 @@ use crate::weights::QuantizedWeights;
 /// for all weights.
 const BLOCK: usize = 256 << 10;
 
+/// The panels from which the time of copying rows to cache lines is less than what tiles save.
+const PANELS_OF_COPIES: usize = 4;
+
 /// A fully connected layer, its weights packed once.
 ///
 /// `y[m,n] = Σ_k (x[m,k] − zero)·w[n,k] + bias[n]`, in real units by the schemes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantizedLinear {
     packed: Packed,
-    run: [Run; 1],
+    window: Window,
     channels: Channels,
     inputs: usize,
 }
@@ -33,7 +36,7 @@ impl QuantizedLinear {
         let inputs = weights.each();
         Self {
             packed: Packed::new(weights.values(), weights.channels(), 1, inputs),
-            run: [Run { at: 0, quads: inputs.div_ceil(4) as u32 }],
+            window: Window::new([0].into_iter(), inputs),
             channels: Channels::new(weights, 1, output),
             inputs,
         }
@@ -142,23 +145,12 @@ impl QuantizedLinear {
         if rows == 0 {
             return;
         }
-        let pitch = inputs.next_multiple_of(4);
-        let copied = if pitch == inputs { 0 } else { rows * pitch };
         let threads = threads(asked_threads);
-        let (copy, states) = scratch.split(copied, threads, 0, 0);
-        let x = if copied == 0 {
-            x
-        } else {
-            for (copy, row) in copy.chunks_exact_mut(pitch).zip(x.chunks_exact(inputs)) {
-                copy[..inputs].copy_from_slice(row);
-            }
-            &*copy
-        };
         let panels = outputs.div_ceil(PANEL);
         let job = DotJob {
             image: x,
             origin: 0,
-            runs: &self.run,
+            window: &self.window,
             weights: &self.packed.lines,
             start: self.channels.start(0),
             outputs,
@@ -166,28 +158,74 @@ impl QuantizedLinear {
             rows: 1,
             columns: rows,
             row_step: 0,
-            column_step: pitch,
+            column_step: inputs,
             output_row: 0,
             output_column: outputs,
         };
+        let pitch = self.pitch(isa, rows);
         if rows == 1 {
+            let (copy, states) = scratch.split(pitch, threads, 0, 0);
+            let image = placed(x, inputs, pitch, false, copy);
             let share = panels.div_ceil(threads);
             let starts = |part: usize| (part * share * PANEL).min(outputs);
             over(Uneven::new(y, panels.div_ceil(share), starts), states, |part, y, _| {
                 let panels = [part * share, ((part + 1) * share).min(panels)];
                 let first = starts(part);
-                DotJob { panels, ..job }.run(isa, sink(first..first + y.len()), y);
+                let job = DotJob { panels, image, column_step: pitch, ..job };
+                job.run(isa, sink(first..first + y.len()), y);
             });
             return;
         }
         let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
+        let (_, states) = scratch.split(0, threads, block * pitch, 0);
+        // Tiles are read once for each panel, from two lines if they are not at one.
+        let is_aligned = pitch.is_multiple_of(CACHE_LINE_BYTES) && panels >= PANELS_OF_COPIES;
         let starts = |part: usize| (part * block).min(rows) * outputs;
-        over(Uneven::new(y, rows.div_ceil(block), starts), states, |part, y, _| {
+        over(Uneven::new(y, rows.div_ceil(block), starts), states, |part, y, own| {
             let (first, columns) = (starts(part), y.len() / outputs);
-            let job = DotJob { origin: part * block * pitch, columns, ..job };
+            let x = &x[part * block * inputs..][..columns * inputs];
+            let image =
+                placed(x, inputs, pitch, is_aligned, own.bytes.numbers_mut(columns * pitch));
+            let job = DotJob { image, columns, column_step: pitch, ..job };
             job.run(isa, sink(first..first + y.len()), y);
         });
     }
+
+    /// Bytes from a row to the next one as kernels read them: whole groups of four, and whole cache
+    /// lines where tiles are read, which takes longer from two of them.
+    fn pitch(&self, isa: Isa, rows: usize) -> usize {
+        let are_tiles = isa.dot() == Isa::AmxInt8 && !self.window.tiles().is_empty() && rows > 1;
+        self.inputs.next_multiple_of(if are_tiles { CACHE_LINE_BYTES } else { 4 })
+    }
+}
+
+/// Rows at a distance of `pitch`, and the first one at a cache line if `is_aligned`; they are copied
+/// only if they do not lie so. What is between rows is not specified.
+fn placed<'a>(
+    x: &'a [u8],
+    inputs: usize,
+    pitch: usize,
+    is_aligned: bool,
+    to: &'a mut [u8],
+) -> &'a [u8] {
+    if pitch == inputs {
+        if !is_aligned || x.as_ptr().addr().is_multiple_of(CACHE_LINE_BYTES) {
+            return x;
+        }
+        to.copy_from_slice(x);
+        return to;
+    }
+    for (row, to) in to.chunks_exact_mut(pitch).enumerate() {
+        // Whole lines, which need no call: what follows a row's end is read with it.
+        let (whole, rest) = to.as_chunks_mut::<CACHE_LINE_BYTES>();
+        let lines = x[row * inputs..].as_chunks::<CACHE_LINE_BYTES>().0;
+        if rest.is_empty() && whole.len() <= lines.len() {
+            whole.iter_mut().zip(lines).for_each(|(to, from)| *to = *from);
+        } else {
+            to[..inputs].copy_from_slice(&x[row * inputs..][..inputs]);
+        }
+    }
+    to
 }
 
 #[cfg(test)]

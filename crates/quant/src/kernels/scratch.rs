@@ -1,6 +1,6 @@
 //! Work space that a caller keeps between calls, so that no later call allocates.
 
-use updraft_simd::grown;
+use updraft_simd::{Aligned, grown};
 
 use super::cpu::WinogradSpace;
 
@@ -9,14 +9,14 @@ use super::cpu::WinogradSpace;
 /// Its contents between calls are unspecified; any scratch can be used for any call.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
-    shared: Vec<u8>,
+    shared: Aligned<u8>,
     of_threads: Vec<Own>,
 }
 
 /// The work space of one thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Own {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Aligned<u8>,
     pub(crate) sums: Vec<i32>,
     pub(crate) winograd: WinogradSpace,
 }
@@ -25,7 +25,7 @@ impl Scratch {
     /// An empty scratch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { shared: Vec::new(), of_threads: Vec::new() }
+        Self { shared: Aligned::new(), of_threads: Vec::new() }
     }
 
     /// Bytes held.
@@ -34,8 +34,8 @@ impl Scratch {
         let own = self
             .of_threads
             .iter()
-            .map(|own| own.bytes.capacity() + 4 * own.sums.capacity() + own.winograd.bytes());
-        self.shared.capacity() + own.sum::<usize>()
+            .map(|own| own.bytes.bytes() + 4 * own.sums.capacity() + own.winograd.bytes());
+        self.shared.bytes() + own.sum::<usize>()
     }
 
     /// `shared` bytes for all threads, and `bytes` and `sums` for every one of `threads`, with
@@ -51,9 +51,9 @@ impl Scratch {
             self.of_threads.resize_with(threads, Own::default);
         }
         for own in &mut self.of_threads[..threads] {
-            grown(&mut own.bytes, bytes);
+            own.bytes.grown(bytes);
             grown(&mut own.sums, sums);
         }
-        (grown(&mut self.shared, shared), &mut self.of_threads[..threads])
+        (self.shared.grown(shared), &mut self.of_threads[..threads])
     }
 }

@@ -4,7 +4,7 @@ use updraft_simd::INT8_LANES as LANES;
 
 use updraft_conv::slices::ConvShape;
 
-use super::packed::{Packed, Run};
+use super::packed::{Packed, Window};
 use crate::weights::QuantizedWeights;
 
 /// Rows that a kernel spans.
@@ -40,19 +40,18 @@ pub(super) fn pad(shape: &ConvShape, zero: u8, first: usize, x: &[u8], padded: &
     }
 }
 
-/// The runs of a window, and the weights of each group in their order: row, column, channel.
+/// A window, and the weights of each group in their order: row, column, channel.
 ///
 /// A row's entries are one run if they are adjacent, else each entry is one.
-pub(super) fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<Packed>) {
+pub(super) fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Window, Vec<Packed>) {
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
     let [rows, columns] = shape.kernel;
     let entries = rows * columns;
     let are_joined = shape.groups == 1 && shape.dilation[1] == 1;
     let (segments, of_segment) = if are_joined { (rows, columns) } else { (entries, 1) };
     let segment = of_segment * inputs;
-    let quads = segment.div_ceil(4) as u32;
-    let run = |index| Run { at: entry_at(shape, index * of_segment), quads };
-    let runs = (0..segments).map(run).collect();
+    let offsets = (0..segments).map(|index| entry_at(shape, index * of_segment));
+    let window = Window::new(offsets, segment);
     let of_group = |group: usize| {
         let mut ordered = Vec::with_capacity(outputs * inputs * entries);
         for output in 0..outputs {
@@ -63,7 +62,7 @@ pub(super) fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<
         }
         Packed::new(&ordered, outputs, segments, segment)
     };
-    (runs, (0..shape.groups).map(of_group).collect())
+    (window, (0..shape.groups).map(of_group).collect())
 }
 
 /// The weights of all groups before packing.

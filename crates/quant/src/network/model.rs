@@ -1,6 +1,6 @@
 //! A graph in int8: calibrated, packed, and run.
 
-use updraft_simd::{Isa, over};
+use updraft_simd::{Aligned, Isa, over};
 
 use super::buffers::assign_buffers;
 use super::error::QuantizeError;
@@ -239,20 +239,18 @@ impl QuantizedModel {
         let samples = part.len();
         workspace
             .buffers
-            .resize_with(self.buffer_lens.len().max(workspace.buffers.len()), Vec::new);
+            .resize_with(self.buffer_lens.len().max(workspace.buffers.len()), Aligned::new);
         for (buffer, len) in workspace.buffers.iter_mut().zip(&self.buffer_lens) {
-            if buffer.len() < samples * len {
-                buffer.resize(samples * len, 0);
-            }
+            buffer.grown(samples * len);
         }
         let Workspace { buffers, scratch, float, .. } = workspace;
         for tensor in 0..self.shapes.len() {
             let len = samples * self.len(tensor);
             let buffer = self.buffers[tensor];
             let mut to = std::mem::take(&mut buffers[buffer]);
-            let codes = &mut to[..len];
+            let codes = to.numbers_mut(len);
             let codes_of =
-                |tensor: usize| &buffers[self.buffers[tensor]][..samples * self.len(tensor)];
+                |tensor: usize| buffers[self.buffers[tensor]].numbers(samples * self.len(tensor));
             let places = part.start * self.len(tensor)..part.end * self.len(tensor);
             let mut outputs = (0..y.len()).filter(|&output| self.outputs[output].tensor == tensor);
             let is_output = outputs.clone().next().is_some();

@@ -1,6 +1,6 @@
 //! The buffers that a model runs in.
 
-use updraft_simd::Isa;
+use updraft_simd::{Aligned, Isa};
 
 use super::float::compute;
 use super::layer::{Form, QuantizedLayer};
@@ -12,7 +12,7 @@ use crate::operation::{FloatJob, FloatSpace};
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     /// The codes of tensors.
-    pub(super) buffers: Vec<Vec<u8>>,
+    pub(super) buffers: Vec<Aligned<u8>>,
     pub(super) scratch: Scratch,
     pub(super) float: FloatTensors,
     /// The work spaces of the other threads.
@@ -34,7 +34,7 @@ impl Workspace {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let buffers: usize = self.buffers.iter().map(Vec::capacity).sum();
+        let buffers: usize = self.buffers.iter().map(Aligned::bytes).sum();
         let others: usize = self.others.iter().map(Self::bytes).sum();
         buffers + self.scratch.bytes() + self.float.bytes() + others
     }

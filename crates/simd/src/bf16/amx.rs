@@ -1,93 +1,35 @@
-//! Tiles multiplied by AMX.
+//! Tiles of bf16 multiplied by AMX.
 //!
 //! # Source
-//! Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18, and volume 2,
-//! `TDPBF16PS`; the system call is Linux's `arch_prctl` with `ARCH_REQ_XCOMP_PERM`.
+//! Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, `TDPBF16PS`.
 #![expect(unsafe_code, reason = "instructions without intrinsics in stable Rust")]
 
 use std::arch::asm;
-use std::arch::x86_64::{__cpuid, __cpuid_count};
-use std::marker::PhantomData;
-use std::sync::OnceLock;
 
 use super::{BF16_SQUARE, Square, TILE_LANES, Tile, TilesAt};
+use crate::amx::{Numbers, Registers, TILE_ROWS, is_available};
 
 /// Proof that the CPU has AMX for bf16 and that the system lets this process use it.
 #[derive(Debug, Clone, Copy)]
 pub struct Amx(());
 
 /// A thread whose tile registers are set up.
-pub(super) struct Tiles(PhantomData<*const ()>);
-
-/// The layout of tile registers: eight of 16 rows of 64 bytes.
-#[repr(C, align(64))]
-struct Layout {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    row_bytes: [u16; 16],
-    rows: [u8; 16],
+pub(super) struct Tiles {
+    _registers: Registers,
 }
 
 impl Amx {
     /// The proof, if there is AMX for bf16 here.
     pub(super) fn detect() -> Option<Self> {
-        static IS_THERE: OnceLock<bool> = OnceLock::new();
-        (*IS_THERE.get_or_init(|| has_instructions() && is_permitted())).then_some(Self(()))
+        is_available(Numbers::Bf16).then_some(Self(()))
     }
 
     /// Sets the tile registers of this thread up.
     pub(super) fn configure(self) -> Tiles {
-        let mut layout = Layout {
-            palette: 1,
-            start_row: 0,
-            reserved: [0; 14],
-            row_bytes: [0; 16],
-            rows: [0; 16],
-        };
-        layout.row_bytes[..8].fill(64);
-        layout.rows[..8].fill(TILE_LANES as u8);
-        // SAFETY: the value proves that the instruction is there and permitted; the layout is valid.
-        unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const layout, options(nostack, preserves_flags));
-        }
-        Tiles(PhantomData)
+        // SAFETY: a value of the type proves that the unit is available.
+        let registers = unsafe { Registers::new([TILE_ROWS; 8]) };
+        Tiles { _registers: registers }
     }
-}
-
-/// AMX-TILE and AMX-BF16.
-fn has_instructions() -> bool {
-    if __cpuid(0).eax < 7 {
-        return false;
-    }
-    let features = __cpuid_count(7, 0).edx;
-    features >> 22 & 1 == 1 && features >> 24 & 1 == 1
-}
-
-/// Asks the system to save tile registers for this process.
-fn is_permitted() -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        const ARCH_PRCTL: i64 = 158;
-        const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
-        const TILE_DATA: i64 = 18;
-        let result: i64;
-        // SAFETY: the call only changes what the system saves of this process.
-        unsafe {
-            asm!(
-                "syscall",
-                inlateout("rax") ARCH_PRCTL => result,
-                in("rdi") ARCH_REQ_XCOMP_PERM,
-                in("rsi") TILE_DATA,
-                out("rcx") _,
-                out("r11") _,
-                options(nostack),
-            );
-        }
-        result == 0
-    }
-    #[cfg(not(target_os = "linux"))]
-    false
 }
 
 impl Tiles {
@@ -228,12 +170,5 @@ impl Tiles {
                 options(nostack),
             );
         }
-    }
-}
-
-impl Drop for Tiles {
-    fn drop(&mut self) {
-        // SAFETY: the registers are set up, and nothing uses them after this.
-        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
     }
 }

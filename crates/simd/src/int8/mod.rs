@@ -18,6 +18,8 @@ mod portable;
 mod quarters;
 mod requantize;
 mod run;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx_vnni::AvxVnni;
@@ -28,3 +30,5 @@ pub use lanes::{INT8_LANES, Int8};
 pub use neon_dot::NeonDot;
 pub use requantize::{Clamp, Plus};
 pub use run::{Int8Kernel, Int8Vectors};
+#[cfg(target_arch = "x86_64")]
+pub use tiles::{ByteTiles, TileRegisters, TileRows, TileSums};

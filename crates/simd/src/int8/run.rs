@@ -45,7 +45,7 @@ pub enum Int8Vectors {
 }
 
 impl Isa {
-    /// The vectors for int8 arithmetic on this instruction set.
+    /// The vectors for int8 arithmetic on this instruction set; tiles are not among them.
     ///
     /// # Panics
     /// If this CPU does not have the instruction set.
@@ -62,7 +62,9 @@ impl Isa {
                 #[cfg(target_arch = "x86_64")]
                 Self::AvxVnni => AvxVnni::detect().map(Int8Vectors::AvxVnni),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx512Vnni => Avx512Vnni::detect().map(Int8Vectors::Avx512Vnni),
+                Self::Avx512Vnni | Self::AmxInt8 => {
+                    Avx512Vnni::detect().map(Int8Vectors::Avx512Vnni)
+                }
                 _ => Some(Int8Vectors::Portable(Portable)),
             }
         } else {

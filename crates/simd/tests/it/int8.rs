@@ -289,6 +289,8 @@ fn the_vectors_are_those_of_the_set() {
     }
 
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-        assert_eq!(isa.int8_vectors().run(Name), isa.dot());
+        // Tiles are no vectors: those of AVX-512 VNNI go with them.
+        let dot = if isa == Isa::AmxInt8 { Isa::Avx512Vnni } else { isa.dot() };
+        assert_eq!(isa.int8_vectors().run(Name), dot);
     }
 }

@@ -5,6 +5,8 @@ mod four_bits;
 mod lines;
 mod sink;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod winograd;
 
 pub(crate) use depthwise::{ChannelJob, Codes};

@@ -7,7 +7,9 @@
 use updraft_simd::{INT8_LANES as LANES, Int8, Int8Kernel, Int8Vectors, Isa};
 
 use super::sink::Sink;
-use crate::kernels::packed::{Line, PANEL, Run};
+#[cfg(target_arch = "x86_64")]
+use super::tiles;
+use crate::kernels::packed::{Line, PANEL, Window};
 
 /// Computes the panels of a checked job with a set's register tiles, of one vector of columns and
 /// of two: a number of pixels each, with the number of sums that hide the latency of a product.
@@ -57,8 +59,8 @@ pub(crate) struct DotJob<'a> {
     /// The activations; `origin` is where the first pixel's window starts.
     pub(crate) image: &'a [u8],
     pub(crate) origin: usize,
-    /// The bytes of a window, in runs.
-    pub(crate) runs: &'a [Run],
+    /// The bytes of a window.
+    pub(crate) window: &'a Window,
     /// `[panels][quads][vectors of the panel]`, one cache line per vector.
     pub(crate) weights: &'a [Line],
     /// The initial value of each sum, one for each column, padded to whole vectors.
@@ -110,6 +112,9 @@ impl DotJob<'_> {
             }
             #[cfg(target_arch = "x86_64")]
             Int8Vectors::Avx512Vnni(simd) => {
+                if isa.dot() == Isa::AmxInt8 && tiles::run(simd, job, sink, output) {
+                    return;
+                }
                 panels!(
                     simd, (job, sink, output),
                     one [28:1 20:1 16:1 14:1 12:1 10:1 8:1 7:2 6:2 5:2 4:2 3:4 2:4 1:4],
@@ -121,13 +126,10 @@ impl DotJob<'_> {
 
     /// Checks what the inner loop assumes.
     fn check<K: Sink>(&self, sink: &K, output: usize) {
-        let run_end = |run: &Run| run.at as usize + 4 * run.quads as usize;
-        let window = self.runs.iter().map(run_end).max().unwrap_or(0);
-        let last =
-            self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
-        assert!(last + window <= self.image.len(), "windows reach over the image");
+        let [window, _] = self.window.ends();
+        assert!(self.last() + window <= self.image.len(), "windows reach over the image");
         let vectors = self.outputs.div_ceil(LANES);
-        assert_eq!(self.weights.len(), self.quads() * vectors, "packed weights");
+        assert_eq!(self.weights.len(), self.window.quads() * vectors, "packed weights");
         assert!(self.start.len() >= vectors * LANES, "starts of the sums");
         assert!(sink.columns() >= vectors * LANES, "scales of the columns");
         let panels = self.outputs.div_ceil(PANEL);
@@ -138,9 +140,9 @@ impl DotJob<'_> {
         assert!(sink.reaches(pixel + columns), "codes to add");
     }
 
-    /// Quads of a window.
-    fn quads(&self) -> usize {
-        self.runs.iter().map(|run| run.quads as usize).sum()
+    /// Where the last pixel's window starts.
+    pub(super) fn last(&self) -> usize {
+        self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step
     }
 }
 
@@ -201,7 +203,7 @@ unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
     S: Int8,
     K: Sink,
 {
-    let quads = job.quads();
+    let quads = job.window.quads();
     let panel = columns.first * LANES / PANEL;
     let in_panel = columns.first - panel * (PANEL / LANES);
     let line = panel * (PANEL / LANES) * quads + in_panel;
@@ -228,7 +230,7 @@ unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
             let sums = unsafe {
                 tile::<S, V, Q, U>(
                     simd,
-                    job.runs,
+                    job.window,
                     window,
                     job.column_step,
                     weights,
@@ -257,7 +259,7 @@ unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
 #[inline(always)]
 unsafe fn tile<S: Int8, const V: usize, const Q: usize, const U: usize>(
     simd: S,
-    runs: &[Run],
+    runs: &Window,
     window: *const u8,
     step: usize,
     weights: *const Line,
@@ -273,7 +275,8 @@ unsafe fn tile<S: Int8, const V: usize, const Q: usize, const U: usize>(
         }
     }
     let mut weights = weights;
-    for run in runs {
+    let filling = runs.filling() * width;
+    for run in runs.runs() {
         let at = window.wrapping_add(run.at as usize);
         let mut heads: [*const u8; Q] =
             std::array::from_fn(|head| at.wrapping_add((head * PER_HEAD * step).min(Q * step)));
@@ -301,6 +304,7 @@ unsafe fn tile<S: Int8, const V: usize, const Q: usize, const U: usize>(
             weights = weights.wrapping_add(width);
             advance(simd, &mut heads, 4);
         }
+        weights = weights.wrapping_add(filling);
     }
     let [first, rest @ ..] = &mut sums[..] else { unreachable!("there is one set of sums") };
     for others in rest {
