@@ -16,7 +16,7 @@ const CROSSOVER: f64 = 0.9;
 ///
 /// Half of Deb's 20, because a study has hundreds of trials instead of tens of thousands: the median
 /// hypervolume of 60 seeds on ZDT1 with 300 trials was 0.62 with 20, 0.68 with 10, and 0.69 with 5,
-/// and with optima inside of the ranges 10 was ahead of 5.
+/// and with optima inside the ranges 10 was ahead of 5.
 const NEARNESS: f64 = 10.0;
 
 /// At most so many children are drawn until one differs from all trials.
