@@ -98,7 +98,9 @@ mod tests {
         let mut command = Command::new(program());
         command.args(["tree", "--no-default-features", "--offline", "--edges", "normal"]);
         command.args(["--prefix", "none", "--format", "{p} {f}"]);
-        packages.iter().for_each(|package| drop(command.args(["-p", package])));
+        for package in packages {
+            command.args(["-p", package]);
+        }
         let output = command.current_dir(root()).output().expect("cargo starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).expect("text");
