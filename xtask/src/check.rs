@@ -10,31 +10,21 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
 /// Clippy on everything that the tests build, then the documents, then the other feature sets.
 ///
-/// The libraries are checked alone and without features, where a missing `cfg` shows. `wgpu` is
+/// The libraries are checked without features, where a missing `cfg` shows. `wgpu` is
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
 /// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices and of the
 /// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 19] = [
+const BUILDS: [Cargo<'_>; 9] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
-    Cargo::new("check -p updraft-device --no-default-features --quiet"),
-    Cargo::new("check -p updraft-precision --no-default-features --quiet"),
-    Cargo::new("check -p updraft-optim --no-default-features --quiet"),
-    Cargo::new("check -p updraft-transformer --no-default-features --quiet"),
-    Cargo::new("check -p updraft-data --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --features burn-dataloader --tests --quiet"),
-    Cargo::new("check -p updraft-distributed --no-default-features --quiet"),
-    Cargo::new("check -p updraft-conv --no-default-features --quiet"),
-    Cargo::new("check -p updraft-kan --no-default-features --quiet"),
-    Cargo::new("check -p updraft-quant --no-default-features --quiet"),
-    Cargo::new("check -p updraft-integration --no-default-features --quiet"),
-    Cargo::new("check -p updraft-models --no-default-features --quiet"),
-    Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
-    Cargo::new("check -p updraft-run --no-default-features --quiet"),
-    Cargo::new("check -p updraft --no-default-features --quiet"),
+    Cargo::new(FEATURELESS[0]),
+    Cargo::new(FEATURELESS[1]),
+    Cargo::new(FEATURELESS[2]),
+    Cargo::new(FEATURELESS[3]),
     Cargo {
         arguments: "check -p updraft --features cuda,wgpu,fusion,autotune --quiet",
         environment: &[("DOCS_RS", "1")],
@@ -43,6 +33,20 @@ const BUILDS: [Cargo<'_>; 19] = [
         "test --profile gpu -p updraft-device -p updraft-kan --features updraft-device/wgpu,\
          updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet",
     ),
+];
+
+/// Checks without features, each of several crates that have the same features as if checked alone,
+/// and burn as well: so its crates are checked once for a group and not for each member.
+///
+/// `updraft` turns on the feature `tracing` of `updraft-data` and `updraft-trainer`, which are
+/// checked without it in other groups.
+const FEATURELESS: [&str; 4] = [
+    "check -p updraft-data -p updraft-distributed -p updraft-conv -p updraft-kan -p updraft-quant \
+     -p updraft-device -p updraft-transformer --no-default-features --quiet",
+    "check -p updraft-integration -p updraft-models -p updraft-data -p updraft-distributed \
+     --no-default-features --quiet",
+    "check -p updraft-precision -p updraft-optim -p updraft-trainer --no-default-features --quiet",
+    "check -p updraft-run -p updraft --no-default-features --quiet",
 ];
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {
@@ -78,4 +82,50 @@ fn timed(
     step()?;
     print(&format!("  {:.1} s", started.elapsed().as_secs_f64()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::process::Command;
+
+    use super::*;
+    use crate::cargo::program;
+    use crate::root;
+
+    /// The crates of burn and of this workspace with their features, for a check of some packages.
+    fn features(packages: &[&str]) -> BTreeSet<String> {
+        let mut command = Command::new(program());
+        command.args(["tree", "--no-default-features", "--offline", "--edges", "normal"]);
+        command.args(["--prefix", "none", "--format", "{p} {f}"]);
+        for package in packages {
+            command.args(["-p", package]);
+        }
+        let output = command.current_dir(root()).output().expect("cargo starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let is_named = |line: &&str| line.starts_with("burn") || line.starts_with("updraft");
+        // Marked where the tree repeats a crate.
+        let plain = |line: &str| line.trim_end_matches(" (*)").trim_end().to_owned();
+        text.lines().filter(is_named).map(plain).collect()
+    }
+
+    #[test]
+    fn crates_that_are_checked_together_have_the_features_of_a_check_alone() {
+        for group in FEATURELESS {
+            let words: Vec<&str> = group.split(' ').collect();
+            let named = words.windows(2).filter(|pair| pair[0] == "-p").map(|pair| pair[1]);
+            let packages: Vec<&str> = named.collect();
+            let together = features(&packages);
+            for package in packages {
+                let alone = features(&[package]);
+                for line in alone.difference(&together) {
+                    let of_tracing = ["updraft-data ", "updraft-trainer "];
+                    let is_tracing = of_tracing.iter().any(|name| line.starts_with(name))
+                        && package == "updraft-run";
+                    assert!(is_tracing, "`{package}` alone has {line}");
+                }
+            }
+        }
+    }
 }

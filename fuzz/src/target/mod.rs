@@ -5,8 +5,8 @@ mod archives;
 mod checkpoints;
 #[cfg(feature = "burn")]
 mod configs;
-mod imports;
 mod pictures;
+mod quantized;
 #[cfg(feature = "burn")]
 mod records;
 #[cfg(feature = "burn")]
@@ -15,6 +15,8 @@ mod schemas;
 mod splines;
 mod streams;
 mod tables;
+#[cfg(feature = "burn")]
+mod tensors;
 mod volumes;
 
 /// A reader under test.
@@ -106,7 +108,7 @@ pub(crate) const TARGETS: &[Target] = &[
     target("classes-json", COMMANDS, records::classes, records::classes_seeds),
     #[cfg(feature = "burn")]
     target("images-json", COMMANDS, records::images, records::images_seeds),
-    target("quantized-model", SMALL, imports::quantized_model, imports::quantized_model_seeds),
+    target("quantized-model", SMALL, quantized::model, quantized::seeds),
     #[cfg(feature = "burn")]
     target("splines", BURN, splines::splines, splines::splines_seeds),
 ];

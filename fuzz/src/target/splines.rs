@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use updraft_kan::{Activation, BasisKan, Kan};
 
-use super::imports::{Floats, view};
+use super::tensors::{Floats, view};
 
 /// Splines of efficient-kan and pykan, Gaussians of fast-kan.
 pub(super) fn splines(bytes: &[u8]) {

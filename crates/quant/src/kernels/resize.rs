@@ -1,5 +1,7 @@
 //! Nearest and linear interpolation of images to another size.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 use updraft_simd::{Clamp, Isa, Uneven, over, threads};
 
@@ -65,16 +67,20 @@ impl Tap {
     }
 }
 
+/// Two positions on an axis of the input with their weights.
+type Source = ([usize; 2], [i32; 2]);
+
 /// Resizing of images `[batch, height, width, channels]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuantizedResize {
     channels: usize,
-    /// Pixels of an image.
+    /// Pixels of an image of the input, and of the output.
     from: [usize; 2],
-    /// The sources of rows and columns, with their weights.
-    rows: Vec<([usize; 2], [i32; 2])>,
-    columns: Vec<([usize; 2], [i32; 2])>,
-    is_nearest: bool,
+    to: [usize; 2],
+    resizing: Resizing,
+    /// The sources of rows and columns, computed by the first run: a file of few bytes may declare a
+    /// large output.
+    sources: OnceLock<[Vec<Source>; 2]>,
     offset: i32,
     factor: f32,
     clamp: Clamp,
@@ -89,16 +95,15 @@ impl QuantizedResize {
         input: ActivationScheme,
         output: OutputScheme,
     ) -> Self {
-        let weighted = |tap: Tap| (tap.at, tap.weights());
         let [least, greatest] = output.bounds();
         let parts = (PARTS * PARTS) as f64;
         let ratio = f64::from(input.scale()) / f64::from(output.scheme().scale());
         Self {
             channels,
             from: [height, width],
-            rows: resizing.taps(height, to[0]).map(weighted).collect(),
-            columns: resizing.taps(width, to[1]).map(weighted).collect(),
-            is_nearest: resizing.is_nearest(),
+            to,
+            resizing,
+            sources: OnceLock::new(),
             offset: -i32::from(input.zero_point()) * (PARTS * PARTS) as i32,
             factor: (ratio / parts) as f32,
             clamp: Clamp::new(output.scheme().zero_point(), least, greatest),
@@ -117,7 +122,12 @@ impl QuantizedResize {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        let Self { channels, from: [height, width], ref rows, ref columns, .. } = *self;
+        let Self { channels, from: [height, width], resizing, .. } = *self;
+        let weighted = |tap: Tap| (tap.at, tap.weights());
+        let of_side =
+            |side: usize| resizing.taps(self.from[side], self.to[side]).map(weighted).collect();
+        let [rows, columns] = self.sources.get_or_init(|| [0, 1].map(of_side));
+        let is_nearest = resizing.is_nearest();
         let (image, line) = (height * width * channels, columns.len() * channels);
         let batch = x.len() / image;
         assert_eq!(x.len(), batch * image, "whole images of the input");
@@ -133,7 +143,7 @@ impl QuantizedResize {
                     let at = of_rows[row] * width + of_columns[column];
                     &x[at * channels..][..channels]
                 };
-                if self.is_nearest {
+                if is_nearest {
                     to.copy_from_slice(pixel(0, 0));
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! Numbers of a tensor in another order: axes that are turned, cut or repeated.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -112,9 +112,8 @@ impl Operation for Rearrange {
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {
-        let x = &around.shapes.x[0];
-        let places = self.places_of_codes(x);
-        Ok(Some(Arc::new(Places { places, len: x.iter().product() })))
+        let x = around.shapes.x[0].clone();
+        Ok(Some(Arc::new(Copies { order: self.clone(), x, places: OnceLock::new() })))
     }
 
     /// A `Gather` from the flattened tensor.
@@ -138,19 +137,23 @@ impl Registered for Rearrange {
     const KIND: &'static str = "rearrange";
 }
 
-/// The place in the input of each code of the output.
+/// Copies codes in another order.
 #[derive(Debug)]
-struct Places {
-    places: Vec<u32>,
-    /// Codes of one sample of the input.
-    len: usize,
+struct Copies {
+    order: Rearrange,
+    /// The shape of the input.
+    x: Vec<usize>,
+    /// The place in the input of each code of the output, computed by the first run: a file of few
+    /// bytes may declare a large output.
+    places: OnceLock<Vec<u32>>,
 }
 
-impl Kernel for Places {
+impl Kernel for Copies {
     fn run(&self, x: Codes<'_>, y: &mut [u8], _: &mut Job<'_>) {
-        let samples = x(0).chunks_exact(self.len).zip(y.chunks_exact_mut(self.places.len()));
-        for (x, y) in samples {
-            for (y, &place) in y.iter_mut().zip(&self.places) {
+        let places = self.places.get_or_init(|| self.order.places_of_codes(&self.x));
+        let len: usize = self.x.iter().product();
+        for (x, y) in x(0).chunks_exact(len).zip(y.chunks_exact_mut(places.len())) {
+            for (y, &place) in y.iter_mut().zip(places) {
                 *y = x[place as usize];
             }
         }

@@ -6,7 +6,7 @@ use std::error::Error;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
-use updraft_quant::slices::{Isa, Pooling};
+use updraft_quant::slices::{Isa, Pooling, Resizing};
 use updraft_quant::{
     Binary, Calibration, FileError, Function, Graph, Port, Quantization, QuantizedModel, Unary,
     Window, Workspace,
@@ -207,5 +207,48 @@ fn forged_files_never_panic_and_take_no_more_memory_than_a_few_times_their_bytes
         }
     }
     assert!(accepted > 100, "the forgeries do not reach the layers: {accepted}");
+    Ok(())
+}
+
+#[test]
+fn a_small_file_of_a_large_output_is_read_without_its_memory() -> Result<(), Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let row = graph.input("row", &[2])?;
+    graph.rearrange("repeated", row, &[2, 3], &[[2, 1], [3, 0]], 0)?;
+    let model = QuantizedModel::try_quantize(&graph, [vec![1.0, 2.0]], Calibration::MinMax)?;
+    let bytes = model.to_bytes();
+    let (tensors, header) = opened(&bytes)?;
+    let repeated = |times: usize| {
+        let header = header.replace("[2,3]", &format!("[2,{times}]"));
+        sealed(&tensors, &header.replace("[3,0]", &format!("[{times},0]")))
+    };
+    assert_eq!(repeated(3), bytes);
+    let forged = repeated(1 << 27);
+    let used = allocation_counter::measure(|| {
+        assert!(QuantizedModel::try_from_bytes(&forged).is_ok());
+    });
+    assert!(used.bytes_max < 100 * forged.len() as u64, "{} bytes", used.bytes_max);
+    let mut graph = Graph::new();
+    let image = graph.input("image", &[1, 1, 1])?;
+    graph.resize("large", image, [3, 5], Resizing::Linear)?;
+    let model = QuantizedModel::try_quantize(&graph, [vec![1.0]], Calibration::MinMax)?;
+    let resized = model.to_bytes();
+    let larger = opened(&resized)?.1.replace("3,5]", "3,9999999]");
+    let forged = sealed(&BTreeMap::new(), &larger);
+    let used = allocation_counter::measure(|| {
+        assert!(QuantizedModel::try_from_bytes(&forged).is_ok());
+    });
+    assert!(used.bytes_max < 100 * forged.len() as u64, "{} bytes", used.bytes_max);
+    let error = QuantizedModel::try_from_bytes(&repeated(1 << 30)).expect_err("too large");
+    assert!(error.to_string().contains("the shape"), "{error}");
+    // Each of the layers is allowed, all of them are not.
+    let layers = header.find("\"layers\":[").ok_or("layers")? + "\"layers\":[".len();
+    let outputs = header.find("],\"outputs\"").ok_or("outputs")?;
+    let layer = header[layers..outputs].to_owned();
+    let many = vec![layer; 20].join(",");
+    let many = [&header[..layers], &many, &header[outputs..]].concat();
+    let many = many.replace("[2,3]", "[2,134217728]").replace("[3,0]", "[134217728,0]");
+    let error = QuantizedModel::try_from_bytes(&sealed(&tensors, &many)).expect_err("too many");
+    assert!(error.to_string().contains("all tensors"), "{error}");
     Ok(())
 }

@@ -23,10 +23,15 @@ pub(super) struct Tpe {
 
 /// A uniformly random point.
 pub(super) fn at_random(space: &Space, random: &mut Random) -> Point {
-    space.point(|_, parameter| match parameter.choices() {
+    space.point(|_, parameter| random_value(parameter, random))
+}
+
+/// A uniformly random value of a parameter.
+pub(super) fn random_value(parameter: &Parameter, random: &mut Random) -> f64 {
+    match parameter.choices() {
         Some(count) => random.below(count as u64) as f64,
         None => parameter.value(random.unit()),
-    })
+    }
 }
 
 impl Tpe {

@@ -78,7 +78,7 @@ fn the_fronts_of_the_samplers_cover_a_known_problem() {
     "#;
     let evolution = SamplerSettings::Evolution { population: 20 };
     for (sampler, trials, least) in
-        [(TPE, 200, 0.45), (evolution, 500, 0.45), (SamplerSettings::Random {}, 200, 0.0)]
+        [(TPE, 200, 0.45), (evolution, 500, 0.6), (SamplerSettings::Random {}, 200, 0.0)]
     {
         let all = search(space, sampler, 2, (1, trials), |point| {
             let [x, y, z] = point else { panic!("three keys") };

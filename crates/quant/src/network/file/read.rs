@@ -16,7 +16,8 @@ use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Sha
 use crate::scheme::ActivationScheme;
 use crate::weights::{Coding, QuantizedWeights};
 
-/// The most numbers of one sample of a tensor: far above any network, far below an overflow.
+/// The most numbers of one sample of all tensors together: far above any network, far below an
+/// overflow.
 const MOST: usize = 1 << 31;
 
 /// Bytes that the file's header may have, all of which are parsed.
@@ -54,7 +55,8 @@ impl QuantizedModel {
             return Err(FileError::Hash);
         }
         let header: Header = serde_json::from_str(text).map_err(wrong)?;
-        let mut read = ModelReader { file, used: 0, shapes: Vec::new(), schemes: Vec::new() };
+        let (shapes, schemes) = (Vec::new(), Vec::new());
+        let mut read = ModelReader { file, used: 0, numbers: 0, shapes, schemes };
         let model = read.model(header)?;
         if read.used != tensors.len() {
             return Err(invalid(0, "a tensor that no layer has"));
@@ -72,6 +74,8 @@ struct ModelReader<'a> {
     file: SafeTensors<'a>,
     /// Tensors of the file that were read.
     used: usize,
+    /// Numbers of one sample of all tensors that were read.
+    numbers: usize,
     shapes: Vec<Vec<usize>>,
     schemes: Vec<ActivationScheme>,
 }
@@ -117,8 +121,10 @@ impl ModelReader<'_> {
         shape: Vec<usize>,
         scheme: header::Scheme,
     ) -> Result<(), FileError> {
-        if shape.is_empty() || !numbers(&shape).is_some_and(|n| (1..MOST).contains(&n)) {
-            return Err(invalid(layer, "the shape"));
+        let len = numbers(&shape).filter(|&len| !shape.is_empty() && (1..MOST).contains(&len));
+        self.numbers += len.ok_or(invalid(layer, "the shape"))?;
+        if self.numbers > MOST {
+            return Err(invalid(layer, "the number of all tensors' numbers"));
         }
         let tensor = self.shapes.len();
         let scheme = ActivationScheme::try_from(scheme);
