@@ -13,8 +13,8 @@ mod ops;
 
 // Operations on burn's tensors.
 pub use ops::{
-    attention, attention_with_dropout, bias_gelu, layer_norm, linear, self_attention,
-    timed_embedding, timed_linear,
+    attention, attention_with_dropout, bias_gelu, dropout, fused_linear, fused_linear_gelu, layer_norm,
+    linear, self_attention, timed_linear,
 };
 // Operations on the rows of tables.
 pub use ops::{DenseLayer, PeriodicEmbedding, perceptron, row_features};

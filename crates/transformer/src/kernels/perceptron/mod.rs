@@ -4,7 +4,6 @@
 //! with rows of whole [`PANEL`]s.
 
 mod backward;
-mod dropout;
 mod forward;
 #[cfg(test)]
 mod tests;
@@ -14,8 +13,9 @@ use std::ops::Range;
 use updraft_simd::matrix::{Rows, pack, pack_transposed, width};
 use updraft_simd::{Aligned, Isa, Simd, dispatch, over};
 
+use super::Dropout;
+
 pub(crate) use backward::Passed;
-pub(crate) use dropout::Dropout;
 
 /// Numbers that a row of work space is a multiple of: whole panels of every instruction set.
 const PANEL: usize = 32;

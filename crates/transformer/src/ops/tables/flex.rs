@@ -18,6 +18,8 @@ use crate::kernels::{
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{Passed, RowGradients};
+#[cfg(feature = "autodiff")]
+use crate::ops::flex::zeros;
 use crate::ops::flex::{contiguous, dims, isa, keep, result, tensor};
 
 thread_local! {
@@ -75,7 +77,7 @@ impl TableGradients for Flex {
     ) -> (Option<FlexTensor>, Vec<FlexTensor>) {
         let passed = passed.map(contiguous);
         let mut all: Vec<Vec<f32>> =
-            parameters.iter().map(|one| vec![0.0; dims(one).iter().product()]).collect();
+            parameters.iter().map(|one| zeros(dims(one).iter().product())).collect();
         let mut dnumbers = of_numbers.then(|| vec![0.0; dims(&numbers).iter().product()]);
         with_features(classes, &numbers, &parameters, columns, |features| {
             let (embeddings, periodic) = all.split_at_mut(columns);
@@ -108,7 +110,7 @@ impl TableGradients for Flex {
             let mut gradients: Vec<[Vec<f32>; 2]> = perceptron
                 .layers
                 .iter()
-                .map(|layer| [vec![0.0; layer.weight.len()], vec![0.0; layer.bias.len()]])
+                .map(|layer| [layer.weight, layer.bias].map(|of| zeros(of.len())))
                 .collect();
             let threads = pool_threads();
             let dx = if of_inputs {

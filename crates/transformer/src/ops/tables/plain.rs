@@ -8,13 +8,11 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Int, Tensor, module};
 use updraft_simd::mark_plain;
 
-#[cfg(feature = "flex")]
-use super::key;
 use super::{DenseLayer, PeriodicEmbedding};
 #[cfg(feature = "flex")]
 use crate::kernels::Dropout;
 #[cfg(feature = "flex")]
-use crate::ops::runs_kernels;
+use crate::ops::{dropout::key, runs_kernels};
 
 /// [`row_features`](crate::row_features) by burn's operations.
 #[must_use]
