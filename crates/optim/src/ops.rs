@@ -6,7 +6,6 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, backend_extension};
 use burn::tensor::{DType, Tensor};
-
 use updraft_simd::keep_memory;
 
 use crate::kernels::adamw::{self, Update};
@@ -159,4 +158,28 @@ pub(crate) fn sgd_with_momentum<const D: usize>(
         parameter, gradient, velocity, update, momentum,
     );
     [parameter, velocity].map(Tensor::from_dispatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+    use updraft_simd::{release_memory, take_memory};
+
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_gradient_is_kept_unless_something_else_owns_it() {
+        // A length that no other test uses: the list is shared by the process.
+        let len = (1 << 14) + 13_579;
+        let tensor =
+            || Tensor::<1>::from_data(TensorData::new(vec![1.0_f32; len], [len]), &Device::flex());
+        let update = sgd::Update { penalty: None, rate: 0.5 };
+        assert!(take_memory(len).is_empty());
+        let gradient = tensor();
+        let _ = sgd(tensor(), gradient.clone(), update);
+        assert!(take_memory(len).is_empty(), "somebody holds it still");
+        let _ = sgd(tensor(), gradient, update);
+        assert_eq!(take_memory(len).len(), len);
+        release_memory();
+    }
 }

@@ -22,6 +22,10 @@ const ROWS_OF_TILES: usize = 4;
 /// cache.
 pub(super) const TERMS: usize = 256;
 
+/// Numbers of the right factor that stay in the second-level cache: then rows of the result are
+/// written from front to back, else panels are multiplied while they are in the first-level cache.
+const CACHED: usize = 384 << 10;
+
 /// A factor in memory, `numbers` in rows of `pitch`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Factor<'a> {
@@ -190,7 +194,11 @@ fn rows_of<S: Simd>(
         let left = Left::tiles::<S>(block, count);
         let into = if term > 0 || bias.is_some() { Target::Sum } else { Target::Replaced };
         let right = Right { panels: &panels[term * width..], pitch: [terms * width, width] };
-        multiply(simd, [rows, count, whole], left, right, to, columns, into);
+        let strip = if count * whole <= CACHED { tile_rows::<S>() } else { rows };
+        for (index, to) in to.chunks_mut(strip * columns).enumerate() {
+            let left = Left::tiles::<S>(&block[index * strip * count..], count);
+            multiply(simd, [to.len() / columns, count, whole], left, right, to, columns, into);
+        }
         if whole < columns {
             let right = Right { panels: &panels[whole * terms + term * width..], ..right };
             multiply(simd, [rows, count, columns - whole], left, right, last, width, into);

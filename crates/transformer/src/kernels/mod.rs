@@ -1,6 +1,7 @@
 //! Kernels on slices; nothing in here knows burn.
 
 mod attention;
+mod cross_entropy;
 mod dropout;
 mod gelu;
 mod layer_norm;
@@ -15,6 +16,7 @@ mod rows;
 mod tests;
 
 pub(crate) use attention::{Attention, AttentionScratch, Heads};
+pub(crate) use cross_entropy::cross_entropy;
 pub(crate) use dropout::Dropout;
 pub(crate) use gelu::{bias_gelu, bias_gelu_gradient};
 pub(crate) use layer_norm::{LayerNormInput, layer_norm, layer_norm_gradient};

@@ -4,8 +4,8 @@ use updraft_simd::{Cut, Isa};
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
 use super::{
-    Attention, Dropout, Heads, LayerNormInput, PIECE_ROWS, bias_gelu, bias_gelu_gradient, layer_norm,
-    layer_norm_gradient,
+    Attention, Dropout, Heads, LayerNormInput, PIECE_ROWS, bias_gelu, bias_gelu_gradient,
+    layer_norm, layer_norm_gradient,
 };
 
 fn paths() -> impl Iterator<Item = Isa> {
@@ -73,7 +73,9 @@ impl Case {
                 let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
                 let sum: f64 = powers.iter().sum();
                 let weights: Vec<f64> = powers.iter().map(|power| power / sum).collect();
-                let factor = |j: usize| mask.as_ref().map_or(1.0, |mask| f64::from(mask[first + i * k.len() + j]));
+                let factor = |j: usize| {
+                    mask.as_ref().map_or(1.0, |mask| f64::from(mask[first + i * k.len() + j]))
+                };
                 let of_weights: Vec<f64> =
                     v.iter().enumerate().map(|(j, v)| factor(j) * dot(&dy[i], v)).collect();
                 let mean = dot(&weights, &of_weights);

@@ -8,16 +8,16 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::ops::ModuleOps;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::{
-    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, over,
-    pool_threads, take_memory,
+    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, over, pool_threads,
+    take_memory,
 };
 
-use super::extension::{AttentionPlan, TransformerBackend};
 #[cfg(feature = "autodiff")]
 use super::extension::TransformerGradients;
+use super::extension::{AttentionPlan, TransformerBackend};
 use crate::kernels::{
-    Attention, AttentionScratch, Bf16Scratch, Dropout, Factor, Heads, LayerNormInput, LinearScratch,
-    MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
+    Attention, AttentionScratch, Bf16Scratch, Dropout, Factor, Heads, LayerNormInput,
+    LinearScratch, MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{bias_gelu_gradient, column_sums, layer_norm_gradient};

@@ -23,7 +23,7 @@ use burn::{
 };
 pub use burn_layers::{fused_linear, fused_linear_gelu, timed_linear};
 pub use dropout::{attention_with_dropout, dropout};
-pub use tables::{DenseLayer, PeriodicEmbedding, perceptron, row_features};
+pub use tables::{DenseLayer, PeriodicEmbedding, cross_entropy, perceptron, row_features};
 #[cfg(feature = "flex")]
 use updraft_simd::{Bf16Unit, Products};
 use updraft_simd::{add_operations, time_operation};

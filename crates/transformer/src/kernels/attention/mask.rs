@@ -14,12 +14,7 @@ pub(super) struct Mask {
 impl Mask {
     /// Multiplies a block of `[keys][QUERIES]` numbers by the factors of their weights.
     #[inline(always)]
-    pub(super) fn apply(
-        self,
-        [first, queries]: [usize; 2],
-        first_key: usize,
-        numbers: &mut [f32],
-    ) {
+    pub(super) fn apply(self, [first, queries]: [usize; 2], first_key: usize, numbers: &mut [f32]) {
         let Self { dropout, first_row } = self;
         let mut keys_of_rows = [0; QUERIES];
         for (query, key) in keys_of_rows.iter_mut().take(queries).enumerate() {

@@ -93,7 +93,11 @@ impl<'a> Perceptron<'a> {
 
     /// Packs the weights of all layers, or their transposes.
     fn pack(&self, isa: Isa, is_transposed: bool, panels: &mut Vec<Aligned>, threads: usize) {
+        /// Packing fewer numbers takes less time than waking up a thread.
+        const FEW: usize = 128 << 10;
         panels.resize_with(panels.len().max(self.layers.len()), Aligned::default);
+        let numbers: usize = self.layers.iter().map(|layer| layer.weight.len()).sum();
+        let threads = if numbers < FEW { 1 } else { threads };
         let tasks: Vec<_> = self.layers.iter().zip(panels.iter_mut()).collect();
         over(tasks, &mut vec![(); threads], |_, (layer, panels), ()| {
             let (inputs, pitch) = (layer.inputs.next_multiple_of(PANEL), layer.pitch());

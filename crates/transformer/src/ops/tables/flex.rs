@@ -14,7 +14,7 @@ use updraft_simd::pool_threads;
 use super::extension::TableGradients;
 use super::extension::{Parameters, PerceptronPlan, TableBackend};
 use crate::kernels::{
-    Embeddings, Layer, Perceptron, PerceptronScratch, Periodic, ROWS, RowFeatures,
+    Embeddings, Layer, Perceptron, PerceptronScratch, Periodic, ROWS, RowFeatures, cross_entropy,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{Passed, RowGradients};
@@ -62,6 +62,19 @@ impl TableBackend for Flex {
             });
             (tensor(y, [rows, outputs]), tensor(hidden, [rows, pitch]))
         })
+    }
+
+    fn cross_entropy(
+        logits: FlexTensor,
+        labels: FlexTensor,
+        smoothing: f32,
+    ) -> (FlexTensor, FlexTensor) {
+        let logits = contiguous(logits);
+        let shape = dims(&logits);
+        let labels = checked(contiguous(labels), &shape[1..]);
+        let mut slopes = vec![0.0; shape.iter().product()];
+        let loss = cross_entropy(logits.storage(), &labels, smoothing, &mut slopes);
+        (tensor(vec![loss], [1]), tensor(slopes, shape))
     }
 }
 
@@ -128,6 +141,12 @@ impl TableGradients for Flex {
         keep(passed);
         let dx = dx.into_iter().next().map(|dx| tensor(dx, of_x));
         (dx, apart(gradients, &parameters))
+    }
+
+    fn cross_entropy_gradient(slopes: FlexTensor, dy: FlexTensor) -> FlexTensor {
+        let factor = contiguous(dy).storage::<f32>()[0];
+        let gradient = slopes.storage::<f32>().iter().map(|slope| slope * factor).collect();
+        tensor(gradient, dims(&slopes))
     }
 }
 

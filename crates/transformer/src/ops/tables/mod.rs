@@ -2,6 +2,7 @@
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
+mod cross_entropy;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
@@ -15,6 +16,7 @@ use burn::backend::Dispatch;
 #[cfg(feature = "flex")]
 use burn::tensor::DType;
 use burn::tensor::{Int, Tensor};
+pub use cross_entropy::cross_entropy;
 use updraft_simd::{add_operations, time_operation};
 
 #[cfg(feature = "flex")]
