@@ -197,7 +197,7 @@ fn cross_entropies_are_those_of_burns_operations() {
         let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [rows]), &device);
         for smoothing in [0.0, 0.2] {
             compare(
-                &[logits.clone()],
+                std::slice::from_ref(&logits),
                 &[],
                 || vec![cross_entropy(logits.clone(), labels.clone(), smoothing).unsqueeze()],
                 || {
