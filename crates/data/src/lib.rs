@@ -16,6 +16,7 @@ mod error;
 mod fault;
 mod guard;
 mod image;
+mod item_hash;
 mod jpeg;
 mod kernels;
 mod parts;
@@ -90,6 +91,7 @@ pub use sample::{Sample, SampleTarget};
 
 // Reproducibility.
 pub use digest::Digest;
+pub use item_hash::ItemHash;
 pub use random::Random;
 
 // Batches of samples, epoch by epoch.

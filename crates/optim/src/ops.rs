@@ -1,9 +1,12 @@
 //! The kernels as operations on burn's tensors.
 
+use std::sync::Arc;
+
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, DispatchDevice, ExtensionType, Flex, backend_extension};
 use burn::tensor::{DType, Tensor};
+use updraft_simd::keep_memory;
 
 use crate::kernels::adamw::{self, Update};
 use crate::kernels::sgd;
@@ -65,12 +68,14 @@ impl OptimBackend for Flex {
         // Memory that another tensor shares, an average of the weights for example, is copied here.
         let moments = [first.storage_mut(), second.storage_mut()];
         adamw::step(update, parameter.storage_mut(), gradient.storage(), moments);
+        keep(gradient);
         Updated { parameter, first, second }
     }
 
     fn sgd(parameter: FlexTensor, gradient: FlexTensor, update: sgd::Update) -> FlexTensor {
         let [mut parameter, gradient] = [parameter, gradient].map(contiguous);
         sgd::step(update, parameter.storage_mut(), gradient.storage());
+        keep(gradient);
         parameter
     }
 
@@ -85,6 +90,7 @@ impl OptimBackend for Flex {
             [parameter, gradient, velocity].map(contiguous);
         let (numbers, velocities) = (parameter.storage_mut(), velocity.storage_mut());
         sgd::step_with_momentum(update, momentum, numbers, gradient.storage(), velocities);
+        keep(gradient);
         Moved { parameter, velocity }
     }
 }
@@ -94,6 +100,14 @@ fn contiguous(tensor: FlexTensor) -> FlexTensor {
     let in_order = tensor.to_contiguous();
     drop(tensor);
     in_order
+}
+
+/// Keeps the memory of a gradient without other owners for the next backward pass.
+fn keep(gradient: FlexTensor) {
+    let data = gradient.data_arc();
+    drop(gradient);
+    let memory = Arc::try_unwrap(data).ok().and_then(|bytes| bytes.try_into_vec().ok());
+    memory.into_iter().for_each(keep_memory);
 }
 
 /// Whether the kernels take a tensor.
@@ -144,4 +158,28 @@ pub(crate) fn sgd_with_momentum<const D: usize>(
         parameter, gradient, velocity, update, momentum,
     );
     [parameter, velocity].map(Tensor::from_dispatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+    use updraft_simd::{release_memory, take_memory};
+
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_gradient_is_kept_unless_something_else_owns_it() {
+        // A length that no other test uses: the list is shared by the process.
+        let len = (1 << 14) + 13_579;
+        let tensor =
+            || Tensor::<1>::from_data(TensorData::new(vec![1.0_f32; len], [len]), &Device::flex());
+        let update = sgd::Update { penalty: None, rate: 0.5 };
+        assert!(take_memory(len).is_empty());
+        let gradient = tensor();
+        let _ = sgd(tensor(), gradient.clone(), update);
+        assert!(take_memory(len).is_empty(), "somebody holds it still");
+        let _ = sgd(tensor(), gradient, update);
+        assert_eq!(take_memory(len).len(), len);
+        release_memory();
+    }
 }

@@ -2,9 +2,8 @@
 
 use burn::module::{Initializer, Module};
 use burn::nn::{Embedding, EmbeddingConfig};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_transformer::timed_embedding;
 
 use crate::error::TableNetConfigError;
 
@@ -67,17 +66,5 @@ impl Categories {
     /// The embeddings of all classes of each column, `[classes, size]` each.
     pub(crate) fn vectors(&self) -> Vec<Tensor<2>> {
         self.columns.iter().map(|column| column.weight.val()).collect()
-    }
-
-    /// The embeddings of each column, `[rows, size]` each, from `[rows, columns]`.
-    pub(crate) fn forward(&self, classes: &Tensor<2, Int>) -> Vec<Tensor<2>> {
-        let [rows, columns] = classes.dims();
-        assert_eq!(columns, self.columns.len(), "one class for each column of categories");
-        let of = |(at, column): (usize, &Embedding)| {
-            let vectors = timed_embedding(column, classes.clone().narrow(1, at, 1));
-            let size = vectors.dims()[2];
-            vectors.reshape([rows, size])
-        };
-        self.columns.iter().enumerate().map(of).collect()
     }
 }

@@ -4,7 +4,7 @@ use burn::nn::attention::MultiHeadAttention;
 use burn::nn::transformer::{PositionWiseFeedForward, TransformerEncoder, TransformerEncoderLayer};
 use burn::tensor::Tensor;
 use updraft_simd::time_part;
-use updraft_transformer::{attention_with_dropout, timed_linear};
+use updraft_transformer::{attention_with_dropout, dropout, fused_linear};
 
 use crate::layer_norm::{EPSILON, layer_norm};
 
@@ -15,24 +15,24 @@ pub(super) fn encode(encoder: &TransformerEncoder, tokens: Tensor<3>) -> Tensor<
 }
 
 fn encode_layer(x: Tensor<3>, layer: &TransformerEncoderLayer) -> Tensor<3> {
-    let attended = layer.dropout.forward(attend(&layer.mha, &x));
+    let attended = dropout(&layer.dropout, attend(&layer.mha, &x));
     let x = layer_norm(&layer.norm_1, EPSILON, x + attended);
-    let hidden = layer.dropout.forward(perceive(&layer.pwff, x.clone()));
+    let hidden = dropout(&layer.dropout, perceive(&layer.pwff, x.clone()));
     layer_norm(&layer.norm_2, EPSILON, x + hidden)
 }
 
 fn attend(attention: &MultiHeadAttention, x: &Tensor<3>) -> Tensor<3> {
     let [q, k, v] = [&attention.query, &attention.key, &attention.value]
-        .map(|layer| timed_linear(layer, x.clone()));
+        .map(|layer| fused_linear(layer, x.clone()));
     let attended = time_part(attention.output.weight.id.val(), "attention", || {
         attention_with_dropout(q, k, v, attention.n_heads, &attention.dropout)
     });
-    timed_linear(&attention.output, attended)
+    fused_linear(&attention.output, attended)
 }
 
 fn perceive(perceptron: &PositionWiseFeedForward, x: Tensor<3>) -> Tensor<3> {
-    let hidden = perceptron.activation.forward(timed_linear(&perceptron.linear_inner, x));
-    timed_linear(&perceptron.linear_outer, perceptron.dropout.forward(hidden))
+    let hidden = perceptron.activation.forward(fused_linear(&perceptron.linear_inner, x));
+    fused_linear(&perceptron.linear_outer, dropout(&perceptron.dropout, hidden))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_transformer::timed_linear;
+use updraft_transformer::fused_linear;
 
 use crate::error::TableNetConfigError;
 
@@ -70,6 +70,6 @@ impl Heads {
 
     /// The outputs, `[rows, width]` each.
     pub(crate) fn forward(&self, features: &Tensor<2>) -> Vec<Tensor<2>> {
-        self.layers.iter().map(|layer| timed_linear(layer, features.clone())).collect()
+        self.layers.iter().map(|layer| fused_linear(layer, features.clone())).collect()
     }
 }

@@ -4,10 +4,9 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::activation::ActivationConfig;
 use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
-use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_transformer::timed_linear;
+use updraft_transformer::{dropout, fused_linear_gelu, row_features};
 
 use super::encoder::encode;
 use super::head::validate as validate_heads;
@@ -208,7 +207,7 @@ impl InteractionNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
-        let tokens = self.tokens(&classes, numbers);
+        let tokens = self.tokens(classes, numbers);
         let [rows, count, size] = tokens.dims();
         let products = pair_products(&tokens);
         let attended = match &self.attention {
@@ -217,7 +216,7 @@ impl InteractionNet {
         };
         let flat = attended.reshape([rows, count * size]);
         let deep = self.layers.iter().fold(flat, |features, layer| {
-            self.dropout.forward(gelu(timed_linear(layer, features)))
+            dropout(&self.dropout, fused_linear_gelu(layer, features))
         });
         let features = match products {
             Some(products) => Tensor::cat(vec![deep, products], 1),
@@ -233,13 +232,15 @@ impl InteractionNet {
     }
 
     /// The embeddings of all features, `[rows, features, embedding]`.
-    fn tokens(&self, classes: &Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<3> {
-        let mut tokens: Vec<Tensor<3>> = self
-            .categories
-            .forward(classes)
-            .into_iter()
-            .map(|vectors| vectors.unsqueeze_dim::<3>(1))
-            .collect();
+    fn tokens(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<3> {
+        let [rows, columns] = classes.dims();
+        let vectors = self.categories.vectors();
+        let mut tokens = Vec::with_capacity(2);
+        if let Some(size) = vectors.first().map(|vectors| vectors.dims()[1]) {
+            let no_number = Tensor::zeros([rows, 0], (&numbers.device(), numbers.dtype()));
+            let of_classes = row_features(classes, no_number, vectors, None);
+            tokens.push(of_classes.reshape([rows, columns, size]));
+        }
         if let (Some(scales), Some(shifts)) = (&self.number_scales, &self.number_shifts) {
             let scaled = numbers.unsqueeze_dim::<3>(2) * scales.val().unsqueeze::<3>();
             tokens.push(scaled + shifts.val().unsqueeze::<3>());

@@ -5,7 +5,7 @@ use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, Linea
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_transformer::{DenseLayer, perceptron, row_features, timed_linear};
+use updraft_transformer::{DenseLayer, dropout, fused_linear, perceptron, row_features};
 
 use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
@@ -267,12 +267,12 @@ impl TableNet {
         match &self.norm {
             None => self.plain(features),
             Some(norm) => {
-                let first = timed_linear(&self.layers[0], features);
+                let first = fused_linear(&self.layers[0], features);
                 let blocks = |features: Tensor<2>, block: &Block| {
                     let normalized = layer_norm(&block.norm, EPSILON, features.clone());
-                    let wide = relu(timed_linear(&block.wide, normalized));
-                    let narrow = timed_linear(&block.narrow, self.dropout.forward(wide));
-                    features + self.dropout.forward(narrow)
+                    let wide = relu(fused_linear(&block.wide, normalized));
+                    let narrow = fused_linear(&block.narrow, dropout(&self.dropout, wide));
+                    features + dropout(&self.dropout, narrow)
                 };
                 let last = self.blocks.iter().fold(first, blocks);
                 self.heads.forward(&relu(layer_norm(norm, EPSILON, last)))

@@ -3,10 +3,10 @@
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Tensor};
-use updraft_simd::{time_layer, time_part};
-use updraft_transformer::{attention, bias_gelu, linear as multiply, self_attention};
+use updraft_simd::time_part;
+use updraft_transformer::{attention, fused_linear, fused_linear_gelu, self_attention};
 
-use super::linear::{apply, linear, norm, normalize};
+use super::linear::{linear, norm, normalize};
 
 /// The hidden features of a perceptron as a multiple of the embedding.
 const MLP_RATIO: usize = 4;
@@ -115,25 +115,25 @@ impl CrossBlock {
 
 impl SelfAttention {
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let joined = apply(&self.joined, x);
+        let joined = fused_linear(&self.joined, x);
         let attended = time_part(self.output.weight.id.val(), "attention", || {
             self_attention(joined, self.heads)
         });
-        apply(&self.output, attended)
+        fused_linear(&self.output, attended)
     }
 }
 
 impl CrossAttention {
     fn forward(&self, x: Tensor<3>, others: Tensor<3>) -> Tensor<3> {
         let embedding = x.dims()[2];
-        let joined = apply(&self.joined, others);
+        let joined = fused_linear(&self.joined, others);
         let [keys, values] =
             [0, 1].map(|part| joined.clone().narrow(2, part * embedding, embedding));
-        let queries = apply(&self.query, x);
+        let queries = fused_linear(&self.query, x);
         let attended = time_part(self.output.weight.id.val(), "attention", || {
             attention(queries, keys, values, self.heads)
         });
-        apply(&self.output, attended)
+        fused_linear(&self.output, attended)
     }
 }
 
@@ -147,11 +147,7 @@ impl Perceptron {
     }
 
     fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let bias = self.hidden.bias.as_ref().expect("a transformer's layers have a bias").val();
-        let hidden = time_layer(self.hidden.weight.id.val(), "linear", || {
-            bias_gelu(multiply(x, self.hidden.weight.val(), None), bias)
-        });
-        apply(&self.output, hidden)
+        fused_linear(&self.output, fused_linear_gelu(&self.hidden, x))
     }
 }
 

@@ -3,10 +3,11 @@
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Tensor};
+use updraft_transformer::fused_linear;
 
 use super::block::{Block, CrossBlock};
 use super::config::{DecoderConfig, DecoderKind, EncoderConfig};
-use super::linear::{apply, linear, norm, normalize};
+use super::linear::{linear, norm, normalize};
 use super::mask::{PatchMasks, look_up};
 use super::masked_autoencoder::MaskedFlow;
 use super::positions::{positions, token};
@@ -59,7 +60,7 @@ impl Decoder {
         let [rows, embedding] = positions.dims();
         let own = positions.clone().narrow(0, 1, rows - 1);
         let [batch, masked] = masks.masked.dims();
-        let visible = normalize(&self.projection_norm, apply(&self.projection, encoded));
+        let visible = normalize(&self.projection_norm, fused_linear(&self.projection, encoded));
         let class = positions.narrow(0, 0, 1).unsqueeze_dim::<3>(0);
         let of_visible = Tensor::cat(
             vec![class.expand([batch, 1, embedding]), look_up(own.clone(), masks.visible.clone())],
@@ -91,7 +92,7 @@ impl Decoder {
     pub(super) fn predict(&self, tokens: Tensor<3>, masked: usize) -> Tensor<3> {
         let [_, count, _] = tokens.dims();
         let tokens = tokens.narrow(1, count - masked, masked);
-        apply(&self.head, normalize(&self.norm, tokens))
+        fused_linear(&self.head, normalize(&self.norm, tokens))
     }
 
     /// Multiply-adds of a sample of so many visible and masked patches.

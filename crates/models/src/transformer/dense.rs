@@ -4,11 +4,12 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_transformer::fused_linear;
 
 use super::config::EncoderConfig;
 use super::encoder::PatchEncoder;
 use super::error::TransformerConfigError;
-use super::linear::{apply, linear};
+use super::linear::linear;
 use super::patches::{images_of_patches, patches_of_images};
 use crate::initialize::initialize_parameters;
 
@@ -122,7 +123,7 @@ impl DenseTransformer {
     pub fn forward_head<const D: usize>(&self, tokens: Tensor<3>) -> Tensor<D> {
         let [_, count, _] = tokens.dims();
         let patches = self.encoder.normalize(tokens.narrow(1, 1, count - 1));
-        images_of_patches(apply(&self.head, patches), &self.sides, &self.patch)
+        images_of_patches(fused_linear(&self.head, patches), &self.sides, &self.patch)
     }
 
     /// The encoder.

@@ -3,10 +3,11 @@
 use burn::module::{Module, Param};
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
+use updraft_transformer::fused_linear;
 
 use super::block::Block;
 use super::config::EncoderConfig;
-use super::linear::{apply, linear, norm, normalize};
+use super::linear::{linear, norm, normalize};
 use super::mask::look_up;
 use super::positions::{positions, token};
 
@@ -63,7 +64,7 @@ impl PatchEncoder {
         };
         let class = self.class_token.val().unsqueeze_dim::<2>(0) + positions.narrow(0, 0, 1);
         let class = class.unsqueeze_dim::<3>(0).expand([batch, 1, embedding]);
-        Tensor::cat(vec![class, apply(&self.patches, patches) + own], 1)
+        Tensor::cat(vec![class, fused_linear(&self.patches, patches) + own], 1)
     }
 
     /// Runs one block.

@@ -3,7 +3,6 @@
 use burn::module::Initializer;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor};
-use updraft_simd::time_layer;
 
 use crate::layer_norm::layer_norm;
 
@@ -20,14 +19,6 @@ pub(super) fn linear([input, output]: [usize; 2], device: &Device) -> Linear {
         weight: weights.init_with([input, output], Some(input), Some(output), device),
         bias: Some(Initializer::Zeros.init([output], device)),
     }
-}
-
-/// `x·weight + bias` by the layer.
-pub(super) fn apply(layer: &Linear, x: Tensor<3>) -> Tensor<3> {
-    let bias = layer.bias.as_ref().map(|bias| bias.val());
-    time_layer(layer.weight.id.val(), "linear", || {
-        updraft_transformer::linear(x, layer.weight.val(), bias)
-    })
 }
 
 /// A layer normalization that starts as the identity of normalized features.

@@ -10,6 +10,7 @@ use updraft_simd::matrix::{
 use updraft_simd::{Aligned, Cut, Isa, MAX_LANES, Pieces, Simd, dispatch, over, threads};
 
 use super::PIECE_ROWS;
+use super::linear_columns::ColumnScratch;
 
 /// The most rows of the result that a thread computes at a time: whole tiles of every instruction set.
 const ROWS: usize = 96;
@@ -19,7 +20,11 @@ const ROWS_OF_TILES: usize = 4;
 
 /// Terms that are added before a result is written: a block of the left factor fits the second-level
 /// cache.
-const TERMS: usize = 256;
+pub(super) const TERMS: usize = 256;
+
+/// Numbers of the right factor that stay in the second-level cache: then rows of the result are
+/// written from front to back, else panels are multiplied while they are in the first-level cache.
+const CACHED: usize = 384 << 10;
 
 /// A factor in memory, `numbers` in rows of `pitch`.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +52,7 @@ pub(crate) struct MatrixProduct<'a> {
 pub(crate) struct LinearScratch {
     panels: Aligned,
     threads: Vec<OfThread>,
+    columns: ColumnScratch,
 }
 
 /// Work space of a thread.
@@ -81,6 +87,10 @@ impl<'a> MatrixProduct<'a> {
         asked_threads: usize,
     ) {
         let (vectors, threads) = (isa.vectors(), threads(asked_threads));
+        let each = self.rows_of_piece(asked_threads);
+        if self.has_few_rows() {
+            return self.compute_by_columns(isa, to, &mut scratch.columns, each, threads);
+        }
         let width = 2 * isa.base().lanes();
         let len = self.columns.next_multiple_of(width) * self.terms;
         let panels = scratch.panels.grown(len);
@@ -91,7 +101,7 @@ impl<'a> MatrixProduct<'a> {
         if scratch.threads.len() < threads {
             scratch.threads.resize_with(threads, OfThread::default);
         }
-        let (panels, each) = (&*panels, self.rows_of_piece(asked_threads));
+        let panels = &*panels;
         over(to, &mut scratch.threads[..threads], |index, to, scratch| {
             rows(vectors, *self, index * each, panels, to, scratch);
         });
@@ -99,7 +109,7 @@ impl<'a> MatrixProduct<'a> {
 
     /// Packs tiles of some of the left factor's rows and columns.
     #[inline(always)]
-    fn pack_left<S: Simd>(
+    pub(super) fn pack_left<S: Simd>(
         &self,
         simd: S,
         [row, rows]: [usize; 2],
@@ -184,7 +194,11 @@ fn rows_of<S: Simd>(
         let left = Left::tiles::<S>(block, count);
         let into = if term > 0 || bias.is_some() { Target::Sum } else { Target::Replaced };
         let right = Right { panels: &panels[term * width..], pitch: [terms * width, width] };
-        multiply(simd, [rows, count, whole], left, right, to, columns, into);
+        let strip = if count * whole <= CACHED { tile_rows::<S>() } else { rows };
+        for (index, to) in to.chunks_mut(strip * columns).enumerate() {
+            let left = Left::tiles::<S>(&block[index * strip * count..], count);
+            multiply(simd, [to.len() / columns, count, whole], left, right, to, columns, into);
+        }
         if whole < columns {
             let right = Right { panels: &panels[whole * terms + term * width..], ..right };
             multiply(simd, [rows, count, columns - whole], left, right, last, width, into);

@@ -16,7 +16,15 @@ fn transposed(numbers: &[f32], len: usize) -> Vec<f32> {
 
 #[test]
 fn products_of_matrices_are_those_of_the_definition_on_any_number_of_threads() {
-    let sizes = [[1, 1, 1], [5, 7, 3], [97, 300, 33], [200, 16, 64], [64, 520, 48], [250, 33, 20]];
+    let sizes = [
+        [1, 1, 1],
+        [5, 7, 3],
+        [97, 300, 33],
+        [200, 16, 64],
+        [64, 520, 300],
+        [300, 300, 33],
+        [270, 520, 48],
+    ];
     for [rows, terms, columns] in sizes {
         let [a, b] = [(1, rows * terms), (2, terms * columns)].map(|(s, len)| scattered(s, len));
         let bias = scattered(3, columns);

@@ -4,8 +4,8 @@ use updraft_simd::{Cut, Isa};
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
 use super::{
-    Attention, Heads, LayerNormInput, PIECE_ROWS, bias_gelu, bias_gelu_gradient, layer_norm,
-    layer_norm_gradient,
+    Attention, Dropout, Heads, LayerNormInput, PIECE_ROWS, bias_gelu, bias_gelu_gradient,
+    layer_norm, layer_norm_gradient,
 };
 
 fn paths() -> impl Iterator<Item = Isa> {
@@ -56,10 +56,12 @@ impl Case {
 
     /// Result and gradients by the definition, `[batch, heads, tokens, head_dim]`.
     fn reference(&self) -> [Vec<f64>; 4] {
-        let Attention { batch, heads, head_dim, .. } = self.shape;
+        let Attention { batch, heads, queries, keys, head_dim, dropout } = self.shape;
+        let mask = dropout.map(|dropout| dropout.mask(0, [batch * heads * queries, keys]));
         let mut all = [const { Vec::new() }; 4];
         for (sample, head) in (0..batch).flat_map(|sample| (0..heads).map(move |h| (sample, h))) {
             let [q, k, v, dy] = [0, 1, 2, 3].map(|input| self.rows(input, sample, head));
+            let first = (sample * heads + head) * queries * keys;
             let scale = (head_dim as f64).sqrt().recip();
             let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
             let mut y = vec![vec![0.0; head_dim]; q.len()];
@@ -71,15 +73,19 @@ impl Case {
                 let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
                 let sum: f64 = powers.iter().sum();
                 let weights: Vec<f64> = powers.iter().map(|power| power / sum).collect();
-                let of_weights: Vec<f64> = v.iter().map(|v| dot(&dy[i], v)).collect();
+                let factor = |j: usize| {
+                    mask.as_ref().map_or(1.0, |mask| f64::from(mask[first + i * k.len() + j]))
+                };
+                let of_weights: Vec<f64> =
+                    v.iter().enumerate().map(|(j, v)| factor(j) * dot(&dy[i], v)).collect();
                 let mean = dot(&weights, &of_weights);
                 for j in 0..k.len() {
                     let of_score = scale * weights[j] * (of_weights[j] - mean);
                     for c in 0..head_dim {
-                        y[i][c] += weights[j] * v[j][c];
+                        y[i][c] += weights[j] * factor(j) * v[j][c];
                         dq[i][c] += of_score * k[j][c];
                         dk[j][c] += of_score * q[i][c];
-                        dv[j][c] += weights[j] * dy[i][c];
+                        dv[j][c] += weights[j] * factor(j) * dy[i][c];
                     }
                 }
             }
@@ -92,7 +98,7 @@ impl Case {
 
     /// The same by the kernels.
     fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 4] {
-        let Attention { batch, heads, queries, keys, head_dim } = self.shape;
+        let Attention { batch, heads, queries, keys, head_dim, .. } = self.shape;
         let [q, k, v, dy] = self.inputs.each_ref().map(|numbers| self.heads(numbers));
         let of_keys = batch * heads * keys * head_dim;
         let mut y = vec![f32::NAN; self.shape.output_len()];
@@ -116,6 +122,10 @@ impl Case {
     }
 }
 
+fn shape([batch, heads, queries, keys, head_dim]: [usize; 5]) -> Attention {
+    Attention { batch, heads, queries, keys, head_dim, dropout: None }
+}
+
 /// Shapes that fill panels, tiles and blocks of keys and queries, and some that do not.
 const SHAPES: [[usize; 5]; 8] = [
     [1, 1, 1, 1, 1],
@@ -131,11 +141,14 @@ const SHAPES: [[usize; 5]; 8] = [
 #[test]
 fn attention_and_its_gradients_are_those_of_the_definition() {
     for [batch, heads, queries, keys, head_dim] in SHAPES {
-        let case = Case::new(Attention { batch, heads, queries, keys, head_dim }, 1.5);
-        let reference = case.reference();
-        for isa in paths() {
-            for (given, right) in case.run(isa, 1).iter().zip(&reference) {
-                assert_close(given, right, tolerance::F32);
+        for dropout in [None, Some(Dropout::new([5, 6], 0.3))] {
+            let shape = Attention { batch, heads, queries, keys, head_dim, dropout };
+            let case = Case::new(shape, 1.5);
+            let reference = case.reference();
+            for isa in paths() {
+                for (given, right) in case.run(isa, 1).iter().zip(&reference) {
+                    assert_close(given, right, tolerance::F32);
+                }
             }
         }
     }
@@ -143,7 +156,7 @@ fn attention_and_its_gradients_are_those_of_the_definition() {
 
 #[test]
 fn attention_of_large_scores_neither_overflows_nor_loses_the_largest() {
-    let shape = Attention { batch: 1, heads: 1, queries: 20, keys: 40, head_dim: 16 };
+    let shape = shape([1, 1, 20, 40, 16]);
     let case = Case::new(shape, 30.0);
     let reference = case.reference();
     for isa in paths() {
@@ -158,7 +171,7 @@ fn attention_of_large_scores_neither_overflows_nor_loses_the_largest() {
 
 #[test]
 fn nan_of_a_query_stays_in_its_row() {
-    let shape = Attention { batch: 1, heads: 1, queries: 15, keys: 20, head_dim: 8 };
+    let shape = shape([1, 1, 15, 20, 8]);
     let mut case = Case::new(shape, 1.0);
     case.inputs[0][2 * Case::pitch(&shape) + Case::START] = f32::NAN;
     for isa in paths() {
@@ -172,7 +185,7 @@ fn nan_of_a_query_stays_in_its_row() {
 
 #[test]
 fn the_number_of_threads_changes_no_bit_of_attention() {
-    let shape = Attention { batch: 2, heads: 3, queries: 50, keys: 30, head_dim: 20 };
+    let shape = shape([2, 3, 50, 30, 20]);
     let case = Case::new(shape, 1.0);
     for isa in paths() {
         let alone = case.run(isa, 1);
@@ -184,7 +197,7 @@ fn the_number_of_threads_changes_no_bit_of_attention() {
 
 #[test]
 fn heads_are_reordered_to_tokens() {
-    let shape = Attention { batch: 2, heads: 2, queries: 3, keys: 3, head_dim: 2 };
+    let shape = shape([2, 2, 3, 3, 2]);
     let part: Vec<f32> = (0..24_u8).map(f32::from).collect();
     let other: Vec<f32> = part.iter().map(|number| -number).collect();
     for threads in [1, 3] {

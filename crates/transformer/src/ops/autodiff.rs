@@ -7,20 +7,21 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
 use updraft_simd::{NodeLayer, Products};
 
 use super::burn_autodiff;
-use super::dropout;
-use super::extension::{TransformerBackend, TransformerGradients};
+use super::extension::{AttentionPlan, TransformerBackend, TransformerGradients};
+use crate::kernels::Dropout;
 
 /// What the gradient of an operation needs beside the operands: nothing, statistics, or the result.
 type Kept<B, const K: usize> = [FloatTensor<B>; K];
 
-/// The gradients of `N` operands, from these, what was kept, the result's gradient and a setting.
+/// The gradients of `N` operands, from these, what was kept, the result's gradient and the plan, which
+/// only attention reads.
 type GradientsOf<B, const N: usize, const K: usize> =
-    fn([FloatTensor<B>; N], Kept<B, K>, FloatTensor<B>, usize) -> [FloatTensor<B>; N];
+    fn([FloatTensor<B>; N], Kept<B, K>, FloatTensor<B>, AttentionPlan) -> [FloatTensor<B>; N];
 
 /// An operation of `N` operands with a gradient by hand.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ struct ByHand<B: Backend, const N: usize, const K: usize> {
 }
 
 impl<B: Backend, const N: usize, const K: usize> Backward<B, N> for ByHand<B, N, K> {
-    type State = ([NodeId; N], Kept<B, K>, usize);
+    type State = ([NodeId; N], Kept<B, K>, AttentionPlan);
 
     fn backward(
         self,
@@ -41,9 +42,9 @@ impl<B: Backend, const N: usize, const K: usize> Backward<B, N> for ByHand<B, N,
         // Attention has four products in its gradient and two in its result; the others have none.
         let _pass = self.layer.time_backward(2);
         let dy = gradients.consume::<B>(&ops.node);
-        let (nodes, kept, setting) = ops.state;
+        let (nodes, kept, plan) = ops.state;
         let operands = nodes.map(|node| checkpointer.retrieve_node_output(node));
-        let all = (self.gradients_of)(operands, kept, dy, setting);
+        let all = (self.gradients_of)(operands, kept, dy, plan);
         for (parent, gradient) in ops.parents.into_iter().zip(all) {
             if let Some(node) = parent {
                 gradients.register::<B>(node.id, gradient);
@@ -56,7 +57,7 @@ impl<B: Backend, const N: usize, const K: usize> Backward<B, N> for ByHand<B, N,
 /// and what the gradient needs.
 fn on_graph<B: Backend, C: CheckpointStrategy, const N: usize, const K: usize>(
     operands: [FloatTensor<Autodiff<B, C>>; N],
-    setting: usize,
+    plan: AttentionPlan,
     compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, Kept<B, K>),
     gradients_of: GradientsOf<B, N, K>,
 ) -> (FloatTensor<Autodiff<B, C>>, Kept<B, K>) {
@@ -66,11 +67,27 @@ fn on_graph<B: Backend, C: CheckpointStrategy, const N: usize, const K: usize>(
         OpsKind::Tracked(mut prep) => {
             let nodes = operands.each_ref().map(|tensor| prep.checkpoint(tensor));
             let (y, kept) = compute(operands.map(|tensor| tensor.into_primitive()));
-            (prep.finish((nodes, kept.clone(), setting), y), kept)
+            (prep.finish((nodes, kept.clone(), plan), y), kept)
         }
         OpsKind::UnTracked(prep) => {
             let (y, kept) = compute(operands.map(|tensor| tensor.into_primitive()));
             (prep.finish(y), kept)
+        }
+    }
+}
+
+/// Dropout, whose gradient has the mask of the result.
+#[derive(Debug)]
+struct Dropped(NodeLayer);
+
+impl<B: TransformerBackend> Backward<B, 1> for Dropped {
+    type State = Dropout;
+
+    fn backward(self, ops: Ops<Dropout, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let _pass = self.0.time_backward(1);
+        let dy = gradients.consume::<B>(&ops.node);
+        if let [Some(node)] = ops.parents {
+            gradients.register::<B>(node.id, B::dropout(dy, ops.state));
         }
     }
 }
@@ -125,14 +142,14 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
         v: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let compute = |[q, k, v]: [FloatTensor<B>; 3]| {
-            let (y, log_sums) = B::multi_head_attention(q, k, v, heads);
+            let (y, log_sums) = B::multi_head_attention(q, k, v, plan);
             (y.clone(), [y, log_sums])
         };
         let (y, [_, log_sums]) =
-            on_graph::<B, C, 3, 2>([q, k, v], heads, compute, B::attention_gradient);
+            on_graph::<B, C, 3, 2>([q, k, v], plan, compute, B::attention_gradient);
         (y, <FloatTensor<Self>>::new(log_sums))
     }
 
@@ -144,29 +161,12 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
             let (y, log_sums) = B::self_attention(qkv, heads);
             (y.clone(), [y, log_sums])
         };
+        let plan = AttentionPlan { heads, ..AttentionPlan::default() };
         let (y, [_, log_sums]) =
-            on_graph::<B, C, 1, 2>([qkv], heads, compute, |[qkv], kept, dy, heads| {
-                [B::self_attention_gradient(qkv, kept, dy, heads)]
+            on_graph::<B, C, 1, 2>([qkv], plan, compute, |[qkv], kept, dy, plan| {
+                [B::self_attention_gradient(qkv, kept, dy, plan.heads)]
             });
         (y, <FloatTensor<Self>>::new(log_sums))
-    }
-
-    fn attention_with_factors(
-        q: FloatTensor<Self>,
-        k: FloatTensor<Self>,
-        v: FloatTensor<Self>,
-        factors: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let factors = factors.into_primitive();
-        let compute = |[q, k, v]: [FloatTensor<B>; 3]| {
-            let (y, weights) = B::attention_with_factors(q, k, v, factors.clone());
-            (y, [factors, weights])
-        };
-        let (y, [_, weights]) =
-            on_graph::<B, C, 3, 2>([q, k, v], 0, compute, |operands, kept, dy, _| {
-                dropout::backward::<B>(operands, kept, dy)
-            });
-        (y, <FloatTensor<Self>>::new(weights))
     }
 
     fn norm_of_rows(
@@ -181,7 +181,7 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
         };
         let (y, [statistics]) = on_graph::<B, C, 3, 1>(
             [x, gamma, beta],
-            0,
+            AttentionPlan::default(),
             compute,
             |operands, [statistics], dy, _| {
                 let [x, gamma, _] = operands;
@@ -214,10 +214,20 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
 
     fn bias_gelu(x: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
         let compute = |[x, bias]: [FloatTensor<B>; 2]| (B::bias_gelu(x, bias), []);
-        let (y, []) = on_graph::<B, C, 2, 0>([x, bias], 0, compute, |[x, bias], [], dy, _| {
-            B::bias_gelu_gradient(x, bias, dy)
-        });
+        let (y, []) = on_graph::<B, C, 2, 0>(
+            [x, bias],
+            AttentionPlan::default(),
+            compute,
+            |[x, bias], [], dy, _| B::bias_gelu_gradient(x, bias, dy),
+        );
         y
+    }
+
+    fn dropout(x: FloatTensor<Self>, dropout: Dropout) -> FloatTensor<Self> {
+        match Dropped(NodeLayer::current()).prepare::<C>([x.node()]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(dropout, B::dropout(x.into_primitive(), dropout)),
+            OpsKind::UnTracked(prep) => prep.finish(B::dropout(x.into_primitive(), dropout)),
+        }
     }
 
     fn burn_linear_with_bias(
@@ -232,9 +242,5 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
 
     fn burn_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
         burn_autodiff::linear::<B, C, 2>([x, weight], |[x, weight]| B::burn_linear(x, weight))
-    }
-
-    fn burn_embedding(weight: FloatTensor<Self>, classes: IntTensor<Self>) -> FloatTensor<Self> {
-        burn_autodiff::embedding::<B, C>(weight, classes)
     }
 }

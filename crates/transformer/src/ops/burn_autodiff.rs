@@ -5,11 +5,9 @@ use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
 use updraft_simd::NodeLayer;
-
-use super::extension::TransformerBackend;
 
 /// A linear layer of input and weights, and of a bias if there are three operands.
 #[derive(Debug)]
@@ -57,39 +55,6 @@ pub(super) fn linear<B: Backend, C: CheckpointStrategy, const N: usize>(
         }
         OpsKind::UnTracked(prep) => {
             prep.finish(compute(operands.map(|tensor| tensor.into_primitive())))
-        }
-    }
-}
-
-/// The vectors of classes.
-#[derive(Debug)]
-struct Embedding(NodeLayer);
-
-impl<B: Backend> Backward<B, 1> for Embedding {
-    type State = (FloatTensor<B>, IntTensor<B>);
-
-    fn backward(self, ops: Ops<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
-        let _pass = self.0.time_backward(1);
-        let dy = gradients.consume::<B>(&ops.node);
-        let ([weight], (vectors, classes)) = (ops.parents, ops.state);
-        if let Some(node) = weight {
-            gradients.register::<B>(node.id, B::embedding_backward(vectors, dy, classes));
-        }
-    }
-}
-
-pub(super) fn embedding<B: TransformerBackend, C: CheckpointStrategy>(
-    weight: FloatTensor<Autodiff<B, C>>,
-    classes: IntTensor<B>,
-) -> FloatTensor<Autodiff<B, C>> {
-    let nodes = [weight.node()];
-    match Embedding(NodeLayer::current()).prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => {
-            let weight = weight.into_primitive();
-            prep.finish((weight.clone(), classes.clone()), B::burn_embedding(weight, classes))
-        }
-        OpsKind::UnTracked(prep) => {
-            prep.finish(B::burn_embedding(weight.into_primitive(), classes))
         }
     }
 }

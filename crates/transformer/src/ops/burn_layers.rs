@@ -1,7 +1,7 @@
 //! Layers of burn whose passes a timer records.
 
-use burn::nn::{Embedding, Linear};
-use burn::tensor::{Int, Tensor};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
 use updraft_simd::{add_operations, mark_plain, time_layer};
 
 /// The outputs of burn's layer, by burn's operations.
@@ -25,19 +25,26 @@ pub fn timed_linear<const D: usize>(layer: &Linear, x: Tensor<D>) -> Tensor<D> {
     })
 }
 
-/// The same of an embedding.
+/// The outputs of burn's layer, by our kernels where they run: [`linear`](crate::linear) with the
+/// layer's parameters and its time.
 ///
 /// # Panics
-/// As the layer.
+/// As [`linear`](crate::linear).
 #[must_use]
-pub fn timed_embedding(layer: &Embedding, classes: Tensor<2, Int>) -> Tensor<3> {
-    time_layer(layer.weight.id.val(), "embedding", || {
-        mark_plain();
-        #[cfg(feature = "flex")]
-        if let Some(vectors) = recorded::embedding(layer, &classes) {
-            return vectors;
-        }
-        layer.forward(classes)
+pub fn fused_linear<const D: usize>(layer: &Linear, x: Tensor<D>) -> Tensor<D> {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    time_layer(layer.weight.id.val(), "linear", || super::linear(x, layer.weight.val(), bias))
+}
+
+/// The Gaussian error linear unit of the outputs of burn's layer, by our kernels where they run.
+///
+/// # Panics
+/// As [`linear`](crate::linear), and if the layer has no bias.
+#[must_use]
+pub fn fused_linear_gelu<const D: usize>(layer: &Linear, x: Tensor<D>) -> Tensor<D> {
+    let bias = layer.bias.as_ref().expect("a layer with a bias").val();
+    time_layer(layer.weight.id.val(), "linear", || {
+        super::bias_gelu(super::linear(x, layer.weight.val(), None), bias)
     })
 }
 
@@ -45,8 +52,8 @@ pub fn timed_embedding(layer: &Embedding, classes: Tensor<2, Int>) -> Tensor<3> 
 #[cfg(feature = "flex")]
 mod recorded {
     use burn::backend::Dispatch;
-    use burn::nn::{Embedding, Linear};
-    use burn::tensor::{Int, Tensor};
+    use burn::nn::Linear;
+    use burn::tensor::Tensor;
     use updraft_simd::times_layers;
 
     use crate::ops::extension::TransformerBackend;
@@ -64,21 +71,11 @@ mod recorded {
             None => Dispatch::burn_linear(x, weight),
         }))
     }
-
-    pub(super) fn embedding(layer: &Embedding, classes: &Tensor<2, Int>) -> Option<Tensor<3>> {
-        let weight = layer.weight.val();
-        if !times_layers() || !runs_kernels(&weight.device()) {
-            return None;
-        }
-        let vectors =
-            Dispatch::burn_embedding(weight.into_dispatch(), classes.clone().into_dispatch());
-        Some(Tensor::from_dispatch(vectors))
-    }
 }
 
 #[cfg(all(test, feature = "flex", feature = "autodiff"))]
 mod tests {
-    use burn::nn::{EmbeddingConfig, LinearConfig};
+    use burn::nn::LinearConfig;
     use burn::tensor::{Device, TensorData};
     use updraft_simd::{LayerPass, LayerSpan, LayerTimer};
     use updraft_testing::scattered;
@@ -134,20 +131,6 @@ mod tests {
             ];
             assert_eq!(found, expected);
         }
-        let layer = EmbeddingConfig::new(4, 3).init(&device);
-        let classes = || Tensor::<2, Int>::from_data([[0, 3], [3, 1]], &device);
-        let run = |vectors: Tensor<3>| {
-            let gradients = vectors.clone().square().sum().backward();
-            let of_weight = layer.weight.val().grad(&gradients).expect("a gradient");
-            (vectors.into_data(), of_weight.into_data())
-        };
-        let expected = run(layer.forward(classes()));
-        let mut timer = LayerTimer::start();
-        assert_eq!(run(timed_embedding(&layer, classes())), expected);
-        let spans = timer.take();
-        let found: Vec<_> = spans.iter().map(|it| (it.layer.kind, it.pass)).collect();
-        assert_eq!(found, [("embedding", LayerPass::Forward), ("embedding", LayerPass::Backward)]);
-        assert!(spans[0].is_plain);
     }
 
     #[test]

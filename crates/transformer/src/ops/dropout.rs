@@ -1,25 +1,54 @@
-//! Attention whose weights have dropout.
+//! Dropout of numbers, and of the weights of attention.
 
 use burn::nn::Dropout;
-use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
+use burn::tensor::{Distribution, Tensor};
 #[cfg(feature = "flex")]
 use burn::{
-    backend::tensor::FloatTensor,
-    backend::{Backend, Dispatch},
+    backend::Dispatch,
+    tensor::{Device, TensorData},
 };
 use updraft_simd::{mark_plain, time_operation};
 
 #[cfg(feature = "flex")]
-use super::extension::TransformerBackend;
+use super::extension::{AttentionPlan, TransformerBackend};
 use super::{add_products_of_attention, attention, check_attention};
 #[cfg(feature = "flex")]
-use super::{all_are_narrow, all_run_kernels, narrow, wide};
+use super::{all_are_narrow, all_run_kernels, narrow, runs_kernels, wide};
+#[cfg(feature = "flex")]
+use crate::kernels;
+
+/// The numbers of burn's layer: some at random set to 0 and the others scaled, so that the mean stays.
+///
+/// On flex the mask is a function of a key that is drawn from the device's random state, and is not
+/// stored; elsewhere the device draws it.
+///
+/// # Shapes
+/// - `x`, result: `[…, numbers]`
+///
+/// # Source
+/// Srivastava and others 2014, "Dropout: a simple way to prevent neural networks from overfitting".
+#[must_use]
+pub fn dropout<const D: usize>(layer: &Dropout, x: Tensor<D>) -> Tensor<D> {
+    if !is_active(layer, &x) {
+        return x;
+    }
+    time_operation("dropout", || {
+        #[cfg(feature = "flex")]
+        if all_run_kernels([&x]) {
+            let dropout = of_kernels(layer, &x.device());
+            return Tensor::from_dispatch(Dispatch::dropout(x.into_dispatch(), dropout));
+        }
+        mark_plain();
+        let factors = factors(layer, &x);
+        x * factors
+    })
+}
 
 /// [`attention`] with dropout of the weights of each query.
 ///
-/// While dropout is active, which is on an autodiff device alone, the weights of all pairs of tokens
-/// are in memory; otherwise this is `attention`.
+/// While dropout is active, which is on an autodiff device alone, its masks are as in [`dropout()`];
+/// otherwise this is `attention`.
 ///
 /// # Shapes
 /// As those of `attention`.
@@ -38,86 +67,79 @@ pub fn attention_with_dropout(
     heads: usize,
     dropout: &Dropout,
 ) -> Tensor<3> {
-    if dropout.prob == 0.0 || !q.device().is_autodiff() {
+    if !is_active(dropout, &q) {
         return attention(q, k, v, heads);
     }
     check_attention(&q, &k, &v, heads);
     time_operation("attention", || attend(q, k, v, heads, dropout))
 }
 
-fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize, dropout: &Dropout) -> Tensor<3> {
+fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize, layer: &Dropout) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&q, &k, &v]) {
         let [q, k, v] = [q, k, v].map(wide);
-        return narrow(attend(q, k, v, heads, dropout));
+        return narrow(attend(q, k, v, heads, layer));
     }
     let ([batch, queries, embedding], keys) = (q.dims(), k.dims()[1]);
     add_products_of_attention([batch, queries, keys, embedding]);
+    #[cfg(feature = "flex")]
+    if all_run_kernels([&q, &k, &v]) {
+        let plan = AttentionPlan { heads, dropout: Some(of_kernels(layer, &q.device())) };
+        let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
+        return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, plan).0);
+    }
+    mark_plain();
     let by_head = |tensor: Tensor<3>| {
         let [batch, tokens, embedding] = tensor.dims();
         tensor.reshape([batch, tokens, heads, embedding / heads]).swap_dims(1, 2)
     };
-    let of_weights = [batch, heads, queries, keys];
-    let kept = dropout.forward(Tensor::<4>::ones(of_weights, (&q.device(), q.dtype())));
     let factor = ((embedding / heads) as f64).sqrt().recip();
-    join(with_factors([by_head(q).mul_scalar(factor), by_head(k), by_head(v)], kept))
+    let weights = softmax(by_head(q).mul_scalar(factor).matmul(by_head(k).transpose()), 3);
+    let factors = factors(layer, &weights);
+    let joined = (weights * factors).matmul(by_head(v)).swap_dims(1, 2);
+    joined.reshape([batch, queries, embedding])
 }
 
-/// `(softmax(q·kᵀ)·factors)·v` of heads apart, `[batch, heads, tokens, numbers]`.
-fn with_factors([q, k, v]: [Tensor<4>; 3], factors: Tensor<4>) -> Tensor<4> {
+fn is_active<const D: usize>(layer: &Dropout, x: &Tensor<D>) -> bool {
+    layer.prob > 0.0 && layer.training.is_enabled() && x.device().is_autodiff()
+}
+
+/// 0 for the numbers that are dropped, and the scale of the others.
+fn factors<const D: usize>(layer: &Dropout, x: &Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if all_run_kernels([&q, &k, &v, &factors]) {
-        let [q, k, v, factors] = [q, k, v, factors].map(Tensor::into_dispatch);
-        return Tensor::from_dispatch(Dispatch::attention_with_factors(q, k, v, factors).0);
+    if runs_kernels(&x.device()) {
+        let (shape, device) = (x.dims(), x.device());
+        let columns = shape[D - 1].max(1);
+        let rows = shape.iter().product::<usize>() / columns;
+        let mask = of_kernels(layer, &device).mask(0, [rows, columns]);
+        return Tensor::from_data(TensorData::new(mask, shape), (&device, x.dtype()));
     }
-    mark_plain();
-    (softmax(q.matmul(k.transpose()), 3) * factors).matmul(v)
+    let kept = 1.0 - layer.prob;
+    x.random_like(Distribution::Bernoulli(kept)).mul_scalar(kept.recip())
 }
 
-/// From heads apart to heads side by side.
-fn join(by_head: Tensor<4>) -> Tensor<3> {
-    let [batch, heads, tokens, numbers] = by_head.dims();
-    by_head.swap_dims(1, 2).reshape([batch, tokens, heads * numbers])
-}
-
-/// `(softmax(q·kᵀ)·factors)·v`, and the softmax.
+/// The masks of the kernels, with a key from the device.
 #[cfg(feature = "flex")]
-pub(super) fn forward<B: Backend>(
-    q: FloatTensor<B>,
-    k: FloatTensor<B>,
-    v: FloatTensor<B>,
-    factors: FloatTensor<B>,
-) -> (FloatTensor<B>, FloatTensor<B>) {
-    let weights = B::softmax(B::float_matmul(q, B::float_swap_dims(k, 2, 3)), 3);
-    (B::float_matmul(B::float_mul(weights.clone(), factors), v), weights)
+fn of_kernels(layer: &Dropout, device: &Device) -> kernels::Dropout {
+    kernels::Dropout::new(key(device), layer.prob)
 }
 
-/// The gradients of `[q, k, v]`, from these, factors and softmax, and the gradient of the result.
-#[cfg(all(feature = "flex", feature = "autodiff"))]
-pub(super) fn backward<B: Backend>(
-    [q, k, v]: [FloatTensor<B>; 3],
-    [factors, weights]: [FloatTensor<B>; 2],
-    dy: FloatTensor<B>,
-) -> [FloatTensor<B>; 3] {
-    let transposed = |tensor| B::float_swap_dims(tensor, 2, 3);
-    let applied = B::float_mul(weights.clone(), factors.clone());
-    let of_v = B::float_matmul(transposed(applied), dy.clone());
-    let of_weights = B::float_mul(B::float_matmul(dy, transposed(v)), factors);
-    // Of a softmax: each weight times its gradient less their mean under the weights.
-    let products = B::float_mul(weights.clone(), of_weights);
-    let sums = B::float_sum_dim(products.clone(), 3);
-    let of_scores = B::float_sub(products, B::float_mul(weights, sums));
-    let of_q = B::float_matmul(of_scores.clone(), k);
-    let of_k = B::float_matmul(transposed(of_scores), q);
-    [of_q, of_k, of_v]
+/// The key of a mask, from the random state of the device.
+#[cfg(feature = "flex")]
+pub(super) fn key(device: &Device) -> [u32; 2] {
+    // Whole numbers of an f32.
+    let range = Distribution::Uniform(0.0, 16_777_216.0);
+    let drawn = Tensor::<1>::random([2], range, device).into_data();
+    let mut drawn = drawn.iter::<f32>().map(|number| number as u32);
+    [drawn.next().unwrap_or_default(), drawn.next().unwrap_or_default()]
 }
 
 #[cfg(all(test, feature = "flex", feature = "autodiff"))]
 mod tests {
     use burn::nn::DropoutConfig;
-    use burn::tensor::{Device, FloatDType, TensorData};
+    use burn::tensor::{FloatDType, TensorData};
     use updraft_simd::{LayerPass, LayerTimer};
-    use updraft_testing::{Numbers, assert_close, scattered, tolerance};
+    use updraft_testing::{assert_close, scattered, tolerance};
 
     use super::*;
     use crate::attention;
@@ -128,72 +150,51 @@ mod tests {
         Tensor::from_data(TensorData::new(numbers, shape), &device).require_grad()
     }
 
-    const SHAPE: [usize; 4] = [2, 3, 5, 4];
-
-    fn operands() -> ([Tensor<4>; 3], Tensor<4>) {
-        let [batch, heads, queries, numbers] = SHAPE;
-        let of_keys = [batch, heads, 7, numbers];
-        let factors = leaf(4, [batch, heads, queries, 7]).detach().clamp_min(0.0);
-        ([leaf(1, SHAPE), leaf(2, of_keys), leaf(3, of_keys)], factors)
+    /// The result and the gradients of operands in a dtype, with the masks of one seed.
+    fn run<const D: usize, const N: usize>(
+        operands: &[Tensor<D>; N],
+        dtype: FloatDType,
+        compute: impl Fn([Tensor<D>; N]) -> Tensor<D>,
+    ) -> Vec<Tensor<D>> {
+        let of = |tensor: &Tensor<D>| tensor.clone().cast(dtype);
+        operands[0].device().seed(7);
+        let y = compute(operands.each_ref().map(of));
+        let weights = leaf(9, y.dims()).detach().cast(dtype);
+        let gradients = (y.clone() * weights).sum().backward();
+        let of_operands = operands.iter().map(|it| it.grad(&gradients).expect("a gradient"));
+        std::iter::once(y.without_autodiff()).chain(of_operands).collect()
     }
 
-    #[test]
-    fn weights_are_multiplied_as_in_the_formula_in_f64() {
-        let _alone = updraft_testing::alone();
-        let ([q, k, v], factors) = operands();
-        let [of_q, of_k, of_v, of_factors] = [&q, &k, &v, &factors].map(|tensor| tensor.numbers());
-        let [batch, heads, queries, numbers] = SHAPE;
-        let row = |of: &[f64], head: usize, token: usize, tokens: usize| {
-            let first = (head * tokens + token) * numbers;
-            of[first..first + numbers].to_vec()
-        };
-        let mut expected = Vec::new();
-        for head in 0..batch * heads {
-            for query in 0..queries {
-                let of_query = row(&of_q, head, query, queries);
-                let weight = |key: usize| {
-                    let of_key = row(&of_k, head, key, 7);
-                    of_query.iter().zip(&of_key).map(|(a, b)| a * b).sum::<f64>().exp()
-                };
-                let weights: Vec<f64> = (0..7).map(weight).collect();
-                let sum: f64 = weights.iter().sum();
-                for at in 0..numbers {
-                    let term = |key: usize| {
-                        let factor = of_factors[(head * queries + query) * 7 + key];
-                        weights[key] / sum * factor * row(&of_v, head, key, 7)[at]
-                    };
-                    expected.push((0..7).map(term).sum::<f64>());
-                }
-            }
-        }
-        assert_close(&with_factors([q, k, v], factors), &expected, tolerance::F32);
-    }
-
-    #[test]
-    fn gradients_are_those_of_burns_operations_in_f64() {
-        let _alone = updraft_testing::alone();
-        let (operands, factors) = operands();
-        let weights = leaf(5, SHAPE).detach();
-        let gradients = |dtype: FloatDType| {
-            let of = |tensor: &Tensor<4>| tensor.clone().cast(dtype);
-            let y = with_factors(operands.each_ref().map(of), of(&factors));
-            let gradients = (y * of(&weights)).sum().backward();
-            operands.each_ref().map(|it| it.grad(&gradients).expect("a gradient"))
-        };
-        let found = gradients(FloatDType::F32).into_iter();
-        for (found, expected) in found.zip(gradients(FloatDType::F64)) {
-            assert_close(&found, &expected, tolerance::F32);
+    fn compare<const D: usize, const N: usize>(
+        operands: &[Tensor<D>; N],
+        compute: impl Fn([Tensor<D>; N]) -> Tensor<D>,
+    ) {
+        let expected = run(operands, FloatDType::F64, &compute);
+        for (found, expected) in run(operands, FloatDType::F32, &compute).iter().zip(&expected) {
+            assert_close(found, expected, tolerance::F32);
         }
     }
 
     #[test]
-    fn weights_are_dropped_on_an_autodiff_device_alone() {
+    fn results_and_gradients_are_those_of_burns_operations_in_f64() {
+        let _alone = updraft_testing::alone();
+        let dropout = DropoutConfig::new(0.4).init();
+        compare(&[leaf(1, [3, 70, 19])], |[x]| super::dropout(&dropout, x));
+        let operands = [leaf(1, [2, 5, 12]), leaf(2, [2, 100, 12]), leaf(3, [2, 100, 12])];
+        compare(&operands, |[q, k, v]| attention_with_dropout(q, k, v, 3, &dropout));
+        let operands = [leaf(1, [1, 70, 8]), leaf(2, [1, 7, 8]), leaf(3, [1, 7, 8])];
+        compare(&operands, |[q, k, v]| attention_with_dropout(q, k, v, 2, &dropout));
+    }
+
+    #[test]
+    fn numbers_are_dropped_on_an_autodiff_device_alone() {
         let _alone = updraft_testing::alone();
         let dropout = DropoutConfig::new(0.4).init();
         let [q, k, v] = [1, 2, 3].map(|seed| leaf(seed, [2, 6, 12]));
         let expected = attention(q.clone(), k.clone(), v.clone(), 3);
         let outside = [&q, &k, &v].map(|tensor| tensor.clone().without_autodiff());
         let [of_q, of_k, of_v] = outside;
+        assert_close(&super::dropout(&dropout, of_q.clone()), &of_q, tolerance::EXACT);
         let found = attention_with_dropout(of_q, of_k, of_v, 3, &dropout);
         assert_close(&found, &expected.clone().without_autodiff(), tolerance::EXACT);
         let nothing = DropoutConfig::new(0.0).init();

@@ -1,9 +1,18 @@
 //! The operations that a backend implements to run our kernels, and their gradients.
 #![allow(clippy::type_complexity, reason = "a gradient needs what the forward pass knew")]
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 use updraft_simd::Products;
+
+use crate::kernels::Dropout;
+
+/// The heads of an attention, and the dropout of its weights.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AttentionPlan {
+    pub(crate) heads: usize,
+    pub(crate) dropout: Option<Dropout>,
+}
 
 /// Our operations, on f32 tensors.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
@@ -14,22 +23,13 @@ pub(crate) trait TransformerBackend: Backend {
         q: FloatTensor<Self>,
         k: FloatTensor<Self>,
         v: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// The same of queries, keys and values in one tensor.
     fn self_attention(
         qkv: FloatTensor<Self>,
         heads: usize,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    /// Attention of heads apart, `[batch, heads, tokens, numbers]`, with a factor for each weight,
-    /// `[batch, heads, queries, keys]`, and the weights without the factors.
-    fn attention_with_factors(
-        q: FloatTensor<Self>,
-        k: FloatTensor<Self>,
-        v: FloatTensor<Self>,
-        factors: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// A layer normalization, and the mean and factor of each row, `[rows, 2]`.
@@ -58,6 +58,9 @@ pub(crate) trait TransformerBackend: Backend {
     /// The Gaussian error linear unit of a sum with a bias.
     fn bias_gelu(x: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
 
+    /// The numbers of rows, some at random set to 0 and the others scaled.
+    fn dropout(x: FloatTensor<Self>, dropout: Dropout) -> FloatTensor<Self>;
+
     /// burn's own linear layer.
     fn burn_linear_with_bias(
         x: FloatTensor<Self>,
@@ -67,9 +70,6 @@ pub(crate) trait TransformerBackend: Backend {
 
     /// burn's own linear layer that adds nothing.
     fn burn_linear(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
-
-    /// burn's own embedding.
-    fn burn_embedding(weight: FloatTensor<Self>, classes: IntTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// The gradients of our operations, on a backend below autodiff: burn differentiates once.
@@ -80,7 +80,7 @@ pub(crate) trait TransformerGradients: TransformerBackend {
         inputs: [FloatTensor<Self>; 3],
         result: [FloatTensor<Self>; 2],
         dy: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> [FloatTensor<Self>; 3];
 
     /// The gradient of queries, keys and values in one tensor.

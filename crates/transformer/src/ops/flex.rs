@@ -8,17 +8,16 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::ops::ModuleOps;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::{
-    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, pool_threads,
+    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, over, pool_threads,
     take_memory,
 };
 
-use super::dropout;
-use super::extension::TransformerBackend;
 #[cfg(feature = "autodiff")]
 use super::extension::TransformerGradients;
+use super::extension::{AttentionPlan, TransformerBackend};
 use crate::kernels::{
-    Attention, AttentionScratch, Bf16Scratch, Factor, Heads, LayerNormInput, LinearScratch,
-    MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
+    Attention, AttentionScratch, Bf16Scratch, Dropout, Factor, Heads, LayerNormInput,
+    LinearScratch, MatrixProduct, PIECE_ROWS, bias_gelu, layer_norm,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{bias_gelu_gradient, column_sums, layer_norm_gradient};
@@ -43,10 +42,10 @@ impl TransformerBackend for Flex {
         q: FlexTensor,
         k: FlexTensor,
         v: FlexTensor,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> (FlexTensor, FlexTensor) {
         let [q, k, v] = [q, k, v].map(contiguous);
-        let shape = shape(&q, &k, heads);
+        let shape = shape(&q, &k, plan);
         let result = forward(shape, [heads_of(&q), heads_of(&k), heads_of(&v)]);
         keep([q, k, v]);
         result
@@ -57,15 +56,6 @@ impl TransformerBackend for Flex {
         let result = forward(shape_of_all(&qkv, heads), parts(&qkv));
         keep([qkv]);
         result
-    }
-
-    fn attention_with_factors(
-        q: FlexTensor,
-        k: FlexTensor,
-        v: FlexTensor,
-        factors: FlexTensor,
-    ) -> (FlexTensor, FlexTensor) {
-        dropout::forward::<Self>(q, k, v, factors)
     }
 
     fn norm_of_rows(
@@ -110,16 +100,23 @@ impl TransformerBackend for Flex {
         tensor(y, dims)
     }
 
+    fn dropout(x: FlexTensor, dropout: Dropout) -> FlexTensor {
+        let x = contiguous(x);
+        let (dims, numbers) = (dims(&x), x.storage::<f32>());
+        let len = dims.last().copied().unwrap_or(1).max(1);
+        let y = result(numbers.len(), PIECE_ROWS * len, |y| {
+            dropout.apply(isa(), numbers, len, y, pool_threads());
+        });
+        keep([x]);
+        tensor(y, dims)
+    }
+
     fn burn_linear_with_bias(x: FlexTensor, weight: FlexTensor, bias: FlexTensor) -> FlexTensor {
         Self::linear(x, weight, Some(bias))
     }
 
     fn burn_linear(x: FlexTensor, weight: FlexTensor) -> FlexTensor {
         Self::linear(x, weight, None)
-    }
-
-    fn burn_embedding(weight: FlexTensor, classes: FlexTensor) -> FlexTensor {
-        Self::embedding(weight, classes)
     }
 }
 
@@ -129,11 +126,11 @@ impl TransformerGradients for Flex {
         inputs: [FlexTensor; 3],
         result: [FlexTensor; 2],
         dy: FlexTensor,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> [FlexTensor; 3] {
         let inputs = inputs.map(contiguous);
         let [q, k, _] = &inputs;
-        let shape = shape(q, k, heads);
+        let shape = shape(q, k, plan);
         let of_inputs = inputs.each_ref().map(heads_of);
         let gradients = backward(shape, of_inputs, result, dy, |[dq, dk, dv]| {
             [(dq, shape.queries), (dk, shape.keys), (dv, shape.keys)]
@@ -322,15 +319,17 @@ fn by_token(shape: Attention, parts: &[&[f32]], tokens: usize) -> FlexTensor {
 }
 
 /// The sizes of queries `[batch, queries, embedding]` and keys `[batch, keys, embedding]`.
-fn shape(q: &FlexTensor, k: &FlexTensor, heads: usize) -> Attention {
-    let (q, k) = (dims(q), dims(k));
-    Attention { batch: q[0], heads, queries: q[1], keys: k[1], head_dim: q[2] / heads }
+fn shape(q: &FlexTensor, k: &FlexTensor, plan: AttentionPlan) -> Attention {
+    let (q, k, AttentionPlan { heads, dropout }) = (dims(q), dims(k), plan);
+    let head_dim = q[2] / heads;
+    Attention { batch: q[0], heads, queries: q[1], keys: k[1], head_dim, dropout }
 }
 
 /// The same of all in one tensor.
 fn shape_of_all(qkv: &FlexTensor, heads: usize) -> Attention {
     let [batch, tokens, all] = dims(qkv)[..] else { unreachable!("a tensor of three axes") };
-    Attention { batch, heads, queries: tokens, keys: tokens, head_dim: all / 3 / heads }
+    let head_dim = all / 3 / heads;
+    Attention { batch, heads, queries: tokens, keys: tokens, head_dim, dropout: None }
 }
 
 fn heads_of(tensor: &FlexTensor) -> Heads<'_> {
@@ -355,6 +354,15 @@ fn with_scratch<T>(run: impl FnOnce(&mut Scratch) -> T) -> T {
 /// A new result in pieces, in memory of a consumed tensor if there is some.
 pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
     fill_in_pieces(take_memory(len), len, piece, fill)
+}
+
+/// Zeros, in memory of a consumed tensor if there is some.
+#[cfg(feature = "autodiff")]
+pub(super) fn zeros(len: usize) -> Vec<f32> {
+    /// Filling as many takes longer than waking up a thread.
+    const PIECE: usize = 64 << 10;
+    let threads = pool_threads().min(len.div_ceil(PIECE)).max(1);
+    result(len, PIECE, |zeros| over(zeros, &mut vec![(); threads], |_, zeros, ()| zeros.fill(0.0)))
 }
 
 /// Keeps the memory of tensors without other owners.

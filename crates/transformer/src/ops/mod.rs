@@ -21,15 +21,15 @@ use burn::{
     backend::{Dispatch, DispatchDevice},
     tensor::{DType, Device, FloatDType},
 };
-pub use burn_layers::{timed_embedding, timed_linear};
-pub use dropout::attention_with_dropout;
-pub use tables::{DenseLayer, PeriodicEmbedding, perceptron, row_features};
+pub use burn_layers::{fused_linear, fused_linear_gelu, timed_linear};
+pub use dropout::{attention_with_dropout, dropout};
+pub use tables::{DenseLayer, PeriodicEmbedding, cross_entropy, perceptron, row_features};
 #[cfg(feature = "flex")]
 use updraft_simd::{Bf16Unit, Products};
 use updraft_simd::{add_operations, time_operation};
 
 #[cfg(feature = "flex")]
-use self::extension::TransformerBackend;
+use self::extension::{AttentionPlan, TransformerBackend};
 
 /// Attention of several heads, `softmax(q·kᵀ/√d)·v` for the `d = embedding / heads` numbers of each.
 ///
@@ -62,8 +62,9 @@ fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
     add_products_of_attention([batch, queries, k.dims()[1], embedding]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&q, &k, &v]) {
+        let plan = AttentionPlan { heads, ..AttentionPlan::default() };
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
-        return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, heads).0);
+        return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, plan).0);
     }
     plain::attention(q, k, v, heads)
 }

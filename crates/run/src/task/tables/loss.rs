@@ -3,9 +3,8 @@
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_trainer::{
-    Asymmetric, binary_cross_entropy, cross_entropy, huber, mean_absolute_error,
-    mean_squared_error, ordinal_cross_entropy, quantile_loss, weighted_cross_entropy,
-    weighted_focal,
+    Asymmetric, binary_cross_entropy, huber, mean_absolute_error, mean_squared_error,
+    ordinal_cross_entropy, quantile_loss, weighted_cross_entropy, weighted_focal,
 };
 
 use super::target_plan::TargetKind;
@@ -187,7 +186,7 @@ impl TargetLoss {
         let weights = weights.map(tensor);
         match (self, weights) {
             (Self::CrossEntropy { label_smoothing, .. }, None) => {
-                cross_entropy(outputs, classes, *label_smoothing as f32)
+                updraft_transformer::cross_entropy(outputs, classes, *label_smoothing as f32)
             }
             (Self::CrossEntropy { label_smoothing, .. }, Some(weights)) => {
                 weighted_cross_entropy(outputs, classes, weights, *label_smoothing)

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use updraft_data::{Collate, DataError, Digest, Draw, EncodedRows, Random, Vocabulary};
+use updraft_data::{Collate, DataError, Digest, Draw, EncodedRows, ItemHash, Vocabulary};
 
 use super::targets::TargetValues;
+
+/// Rows whose bytes are hashed at once.
+const ROWS_OF_DIGEST: usize = 1024;
 
 /// The encoded rows of a run, training and test.
 #[derive(Debug)]
@@ -56,16 +59,16 @@ pub(super) enum BatchValues {
 impl RowSet {
     pub(super) fn new(encoded: Arc<Encoded>, rows: Vec<usize>, unknown_share: f64) -> Self {
         let mut digest = Digest::new("updraft table rows").number(rows.len());
-        for &row in &rows {
-            let bytes: Vec<u8> = encoded
-                .features
-                .classes(row)
-                .iter()
-                .copied()
-                .chain(encoded.features.numbers(row).iter().map(|number| number.to_bits()))
-                .chain(encoded.targets.iter().flat_map(|target| target.bits(row)))
-                .flat_map(u32::to_le_bytes)
-                .collect();
+        let mut bytes = Vec::new();
+        for rows in rows.chunks(ROWS_OF_DIGEST) {
+            bytes.clear();
+            for &row in rows {
+                let mut add = |bits: u32| bytes.extend_from_slice(&bits.to_le_bytes());
+                encoded.features.classes(row).iter().for_each(|&class| add(class));
+                let numbers = encoded.features.numbers(row);
+                numbers.iter().for_each(|number| add(number.to_bits()));
+                encoded.targets.iter().for_each(|target| target.each_bits(row, &mut add));
+            }
             digest = digest.bytes(&bytes);
         }
         Self { fingerprint: digest.hex(), encoded, rows: Arc::new(rows), unknown_share }
@@ -73,14 +76,22 @@ impl RowSet {
 }
 
 impl TargetValues {
-    /// The bits of a row's value.
-    fn bits(&self, row: usize) -> Vec<u32> {
+    /// Passes on the bits of a row's value.
+    fn each_bits(&self, row: usize, add: &mut impl FnMut(u32)) {
         match self {
-            Self::Classes(classes) => vec![classes[row].unwrap_or(u32::MAX)],
-            Self::Numbers(numbers) => vec![numbers[row].unwrap_or(f32::NAN).to_bits()],
+            Self::Classes(classes) => add(classes[row].unwrap_or(u32::MAX)),
+            Self::Numbers(numbers) => add(numbers[row].unwrap_or(f32::NAN).to_bits()),
             Self::Labels { labels, values } => {
-                values[row * labels..][..*labels].iter().map(|value| value.to_bits()).collect()
+                values[row * labels..][..*labels].iter().for_each(|value| add(value.to_bits()));
             }
+        }
+    }
+
+    /// The numbers of a row's value.
+    const fn width(&self) -> usize {
+        match self {
+            Self::Classes(_) | Self::Numbers(_) => 1,
+            Self::Labels { labels, .. } => *labels,
         }
     }
 
@@ -146,7 +157,7 @@ impl Collate for RowSet {
     fn sample_bytes(&self) -> usize {
         let row = self.rows[0];
         let Encoded { features, targets } = &*self.encoded;
-        let values = targets.iter().map(|target| target.bits(row).len() + 1).sum::<usize>();
+        let values = targets.iter().map(|target| target.width() + 1).sum::<usize>();
         size_of::<f32>() * (features.classes(row).len() + features.numbers(row).len() + values)
     }
 
@@ -169,10 +180,11 @@ impl Collate for RowSet {
         let Encoded { features, targets } = &*self.encoded;
         let classes = features.classes(row).iter().map(|&class| class as i32);
         if self.unknown_share > 0.0 {
-            let mut random = Random::for_augment(draw.seed, draw.epoch, draw.index);
-            let mut is_unknown = || random.open_unit() < self.unknown_share;
+            let hash = ItemHash::new(draw.seed, draw.epoch, draw.index);
             let unknown = Vocabulary::UNKNOWN as i32;
-            batch.classes.extend(classes.map(|class| if is_unknown() { unknown } else { class }));
+            batch.classes.extend(classes.enumerate().map(|(column, class)| {
+                if hash.is_drawn(column as u64, self.unknown_share) { unknown } else { class }
+            }));
         } else {
             batch.classes.extend(classes);
         }

@@ -10,17 +10,19 @@ use super::block::{
     KEYS, QUERIES, SCORES, columns, columns_of, keys_of, pack_tiles, panels_of, scores_of,
     tiles_len, write_rows,
 };
+use super::mask::Mask;
 
 dispatch! {
     /// Computes the gradients of a head's queries, keys and values from `[q, k, v, y, dy]`.
     pub(super) fn head(simd,
         inputs: [Rows<'_>; 5],
         scale: f32,
+        mask: Option<Mask>,
         log_sums: &[f32],
         gradients: [&mut [f32]; 3],
         scratch: &mut AttentionScratch,
     ) {
-        compute(simd, inputs, scale, log_sums, gradients, scratch);
+        compute(simd, inputs, scale, mask, log_sums, gradients, scratch);
     }
 }
 
@@ -29,6 +31,7 @@ fn compute<S: Simd>(
     simd: S,
     [q, k, v, y, dy]: [Rows<'_>; 5],
     scale: f32,
+    mask: Option<Mask>,
     log_sums: &[f32],
     [dq, dk, dv]: [&mut [f32]; 3],
     scratch: &mut AttentionScratch,
@@ -75,7 +78,14 @@ fn compute<S: Simd>(
                 let right = panels_of::<S>(right, head_dim);
                 multiply(simd, shape, left, right, to, QUERIES, Target::Replaced);
             }
+            let dropped = [first, queries];
+            if let Some(mask) = mask {
+                mask.apply(dropped, first_key, &mut dscores[..keys * QUERIES]);
+            }
             of_query.weigh(simd, scale, columns, keys, weights, dscores);
+            if let Some(mask) = mask {
+                mask.apply(dropped, first_key, &mut weights[..keys * QUERIES]);
+            }
             let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(k.range(first_key, keys));
             let right = scores_of::<S>(dscores);

@@ -8,17 +8,19 @@ use super::block::{
     KEYS, QUERIES, SCORES, columns, columns_of, keys_of, pack_tiles, panels_of, scores_of,
     tiles_len, write_rows,
 };
+use super::mask::Mask;
 
 dispatch! {
     /// Computes the result of a head, `[queries, head_dim]`, and the logarithm of each query's sum.
     pub(super) fn head(simd,
         rows: [Rows<'_>; 3],
         scale: f32,
+        mask: Option<Mask>,
         to: &mut [f32],
         log_sums: &mut [f32],
         scratch: &mut AttentionScratch,
     ) {
-        compute(simd, rows, scale, to, log_sums, scratch);
+        compute(simd, rows, scale, mask, to, log_sums, scratch);
     }
 }
 
@@ -27,6 +29,7 @@ fn compute<S: Simd>(
     simd: S,
     [q, k, v]: [Rows<'_>; 3],
     scale: f32,
+    mask: Option<Mask>,
     to: &mut [f32],
     log_sums: &mut [f32],
     scratch: &mut AttentionScratch,
@@ -51,7 +54,11 @@ fn compute<S: Simd>(
             let shape = [keys, head_dim, columns];
             multiply(simd, shape, left, q_panels, scores, QUERIES, Target::Replaced);
             let rescaled = (first_key > 0).then_some(&mut result[..]);
-            softmax.add(simd, scale, columns, &mut scores[..keys * QUERIES], rescaled);
+            let scores = &mut scores[..keys * QUERIES];
+            softmax.add(simd, scale, columns, scores, rescaled);
+            if let Some(mask) = mask {
+                mask.apply([first, queries], first_key, scores);
+            }
             let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(v.range(first_key, keys));
             let shape = [head_dim, keys, columns];

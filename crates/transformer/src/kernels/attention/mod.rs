@@ -8,9 +8,13 @@
 mod backward;
 mod block;
 mod forward;
+mod mask;
 
 use updraft_simd::matrix::Rows;
 use updraft_simd::{Aligned, Cut, Isa, Pieces, over, threads};
+
+use self::mask::Mask;
+use super::Dropout;
 
 /// The heads of all samples in a tensor `[batch, tokens, …]`: part of each token's numbers.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +45,8 @@ pub(crate) struct Attention {
     pub(crate) keys: usize,
     /// Numbers of a head's token.
     pub(crate) head_dim: usize,
+    /// Of the weights: the rows of its mask are the queries of all heads.
+    pub(crate) dropout: Option<Dropout>,
 }
 
 /// Work space of a thread.
@@ -62,6 +68,10 @@ impl Attention {
     /// `1/√d`.
     fn scale(&self) -> f32 {
         (self.head_dim as f32).sqrt().recip()
+    }
+
+    fn mask(&self, head: usize) -> Option<Mask> {
+        self.dropout.map(|dropout| Mask { dropout, first_row: head * self.queries })
     }
 
     /// Numbers of a head's queries.
@@ -101,7 +111,8 @@ impl Attention {
             let (sample, head) = (index / self.heads, index % self.heads);
             let q = q.rows(sample, self.queries, head, self.head_dim);
             let [k, v] = [k, v].map(|rows| rows.rows(sample, self.keys, head, self.head_dim));
-            forward::head(vectors, [q, k, v], self.scale(), to, log_sums, scratch);
+            let mask = self.mask(index);
+            forward::head(vectors, [q, k, v], self.scale(), mask, to, log_sums, scratch);
         });
     }
 
@@ -130,7 +141,8 @@ impl Attention {
             let [k, v] = [k, v].map(|rows| rows.rows(sample, self.keys, head, self.head_dim));
             let log_sums = &log_sums[index * self.queries..][..self.queries];
             let inputs = [q, k, v, y, dy];
-            backward::head(vectors, inputs, self.scale(), log_sums, [dq, dk, dv], scratch);
+            let (scale, mask) = (self.scale(), self.mask(index));
+            backward::head(vectors, inputs, scale, mask, log_sums, [dq, dk, dv], scratch);
         });
     }
 

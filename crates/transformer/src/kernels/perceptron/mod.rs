@@ -4,7 +4,6 @@
 //! with rows of whole [`PANEL`]s.
 
 mod backward;
-mod dropout;
 mod forward;
 #[cfg(test)]
 mod tests;
@@ -14,8 +13,9 @@ use std::ops::Range;
 use updraft_simd::matrix::{Rows, pack, pack_transposed, width};
 use updraft_simd::{Aligned, Isa, Simd, dispatch, over};
 
+use super::Dropout;
+
 pub(crate) use backward::Passed;
-pub(crate) use dropout::Dropout;
 
 /// Numbers that a row of work space is a multiple of: whole panels of every instruction set.
 const PANEL: usize = 32;
@@ -93,7 +93,11 @@ impl<'a> Perceptron<'a> {
 
     /// Packs the weights of all layers, or their transposes.
     fn pack(&self, isa: Isa, is_transposed: bool, panels: &mut Vec<Aligned>, threads: usize) {
+        /// Packing fewer numbers takes less time than waking up a thread.
+        const FEW: usize = 128 << 10;
         panels.resize_with(panels.len().max(self.layers.len()), Aligned::default);
+        let numbers: usize = self.layers.iter().map(|layer| layer.weight.len()).sum();
+        let threads = if numbers < FEW { 1 } else { threads };
         let tasks: Vec<_> = self.layers.iter().zip(panels.iter_mut()).collect();
         over(tasks, &mut vec![(); threads], |_, (layer, panels), ()| {
             let (inputs, pitch) = (layer.inputs.next_multiple_of(PANEL), layer.pitch());

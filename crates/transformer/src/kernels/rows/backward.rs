@@ -4,7 +4,7 @@ use std::f32::consts::TAU;
 use std::ops::Range;
 
 use updraft_simd::matrix::{Left, Right, Rows, Target, multiply, pack_transposed, width};
-use updraft_simd::{Aligned, Isa, Simd, dispatch, over, threads};
+use updraft_simd::{Aligned, Isa, Simd, Vectors, dispatch, over, threads};
 
 use super::{PANEL, Periodic, ROWS, RowFeatures};
 
@@ -28,6 +28,14 @@ struct Scratch {
     slopes: Aligned,
 }
 
+/// What a thread computes at a time.
+enum Task<'a> {
+    /// The sums of some rows for the parameters of periodic embeddings.
+    Rows { piece: usize, sums: &'a mut [f32], numbers: Option<&'a mut [f32]> },
+    /// The embeddings of a column, `size` features from `start` on.
+    Column { column: usize, start: usize, size: usize, to: &'a mut [f32] },
+}
+
 impl RowFeatures<'_> {
     /// Computes the gradients from the features, their gradient `dy`, and what the forward pass kept.
     pub(crate) fn backward(
@@ -37,96 +45,95 @@ impl RowFeatures<'_> {
         gradients: RowGradients<'_>,
         asked_threads: usize,
     ) {
-        let of_row = self.features();
-        let tasks = self.embeddings.iter().zip(gradients.embeddings).enumerate();
-        let mut starts = 0;
-        let tasks: Vec<_> = tasks
-            .map(|(column, (embeddings, gradient))| {
-                starts += embeddings.size;
-                (column, starts - embeddings.size, embeddings.size, gradient)
+        let (vectors, pieces) = (isa.vectors(), self.rows.div_ceil(ROWS));
+        let periodic = self.periodic.zip(gradients.periodic);
+        let (mut panels, mut partial, mut of_piece) = (Aligned::default(), Vec::new(), 0);
+        if let Some((periodic, _)) = &periodic {
+            pack_weight(vectors, *periodic, &mut panels);
+            of_piece = periodic.frequencies.len() + (2 * periodic.count + 1) * periodic.pitch();
+            partial.resize(pieces * of_piece, 0.0);
+        }
+        let mut numbers = gradients.numbers;
+        if periodic.is_none() {
+            self.copy_numbers(dy, numbers.take());
+        }
+        let mut of_numbers = numbers.map(|all| all.chunks_mut(ROWS * self.numbers_of_row()));
+        let of_rows = partial.chunks_mut(of_piece.max(1)).enumerate();
+        let mut tasks: Vec<_> = of_rows
+            .map(|(piece, sums)| Task::Rows {
+                piece,
+                sums,
+                numbers: of_numbers.as_mut().and_then(Iterator::next),
             })
             .collect();
-        let mut states = vec![(); threads(asked_threads)];
-        over(tasks, &mut states, |_, (column, start, size, gradient), ()| {
-            let classes = self.classes[column..].iter().step_by(self.embeddings.len());
-            for (&class, dy) in classes.zip(dy.chunks_exact(of_row)) {
-                let gradient = &mut gradient[class as usize * size..][..size];
-                for (sum, dy) in gradient.iter_mut().zip(&dy[start..][..size]) {
-                    *sum += dy;
-                }
+        let mut start = 0;
+        for (column, (embeddings, to)) in
+            self.embeddings.iter().zip(gradients.embeddings).enumerate()
+        {
+            tasks.push(Task::Column { column, start, size: embeddings.size, to });
+            start += embeddings.size;
+        }
+        let states = &mut vec![Scratch::default(); threads(asked_threads)];
+        over(tasks, states, |_, task, scratch| match (task, self.periodic) {
+            (Task::Rows { piece, sums, numbers }, Some(periodic)) => {
+                let of = (periodic, &panels);
+                self.rows_backward(vectors, of, piece, [y, waves, dy], (sums, numbers), scratch);
             }
+            (Task::Column { column, start, size, to }, _) => {
+                self.column_backward(column, start..start + size, dy, to);
+            }
+            (Task::Rows { .. }, None) => unreachable!("rows are divided for periodic embeddings"),
         });
-        match (self.periodic, gradients.periodic) {
-            (Some(periodic), Some(to)) => {
-                self.periodic_backward(
-                    isa,
-                    periodic,
-                    [y, waves, dy],
-                    to,
-                    gradients.numbers,
-                    asked_threads,
-                );
-            }
-            _ => {
-                let each = self.numbers_of_row();
-                if let Some(to) = gradients.numbers.filter(|_| each > 0) {
-                    for (to, dy) in to.chunks_exact_mut(each).zip(dy.chunks_exact(of_row)) {
-                        to.copy_from_slice(&dy[self.categories()..]);
-                    }
-                }
+        if let Some((periodic, to)) = periodic {
+            add_pieces(periodic, &mut partial, of_piece, to);
+        }
+    }
+
+    /// Copies the gradient of numbers that are features themselves.
+    fn copy_numbers(&self, dy: &[f32], to: Option<&mut [f32]>) {
+        let each = self.numbers_of_row();
+        if let Some(to) = to.filter(|_| each > 0) {
+            for (to, dy) in to.chunks_exact_mut(each).zip(dy.chunks_exact(self.features())) {
+                to.copy_from_slice(&dy[self.categories()..]);
             }
         }
     }
 
-    fn periodic_backward(
+    /// Adds the gradients of a column's embeddings, which are some of each row's features.
+    fn column_backward(&self, column: usize, place: Range<usize>, dy: &[f32], to: &mut [f32]) {
+        let classes = self.classes[column..].iter().step_by(self.embeddings.len());
+        for (&class, dy) in classes.zip(dy.chunks_exact(self.features())) {
+            let to = &mut to[class as usize * place.len()..][..place.len()];
+            for (sum, dy) in to.iter_mut().zip(&dy[place.clone()]) {
+                *sum += dy;
+            }
+        }
+    }
+
+    /// Computes the sums of a piece, and the gradients of its numbers if wanted.
+    fn rows_backward(
         &self,
-        isa: Isa,
-        periodic: Periodic<'_>,
+        vectors: Vectors,
+        (periodic, panels): (Periodic<'_>, &Aligned),
+        piece: usize,
         [y, waves, dy]: [&[f32]; 3],
-        [frequencies, weight, bias]: [&mut [f32]; 3],
-        numbers: Option<&mut [f32]>,
-        asked_threads: usize,
+        (sums, dnumbers): (&mut [f32], Option<&mut [f32]>),
+        scratch: &mut Scratch,
     ) {
-        let (vectors, threads) = (isa.vectors(), threads(asked_threads));
-        let (pitch, count) = (periodic.pitch(), periodic.count);
-        let mut panels = Aligned::default();
-        pack_weight(vectors, periodic, &mut panels);
-        let len = periodic.frequencies.len() + (2 * count + 1) * pitch;
-        let pieces = self.rows.div_ceil(ROWS);
-        let mut partial = vec![0.0; pieces * len];
-        let mut of_numbers = numbers.map(|all| all.chunks_mut(ROWS * self.numbers_of_row()));
-        let pieces = partial.chunks_mut(len);
-        let pieces: Vec<_> =
-            pieces.map(|sums| (sums, of_numbers.as_mut().and_then(Iterator::next))).collect();
-        over(pieces, &mut vec![Scratch::default(); threads], |piece, (sums, dnumbers), scratch| {
-            let rows = piece * ROWS..(piece * ROWS + ROWS).min(self.rows);
-            self.sums_before(periodic, rows.clone(), [y, dy], &mut scratch.sums);
-            let waves = &waves[rows.start * self.waves()..rows.end * self.waves()];
-            let numbers = &self.numbers[rows.start * self.numbers_of_row()..];
-            let numbers = &numbers[..rows.len() * self.numbers_of_row()];
-            piece_backward(vectors, periodic, &panels, [numbers, waves], scratch, sums);
-            if let Some(dnumbers) = dnumbers {
-                let of_numbers = periodic.frequencies.chunks_exact(count).cycle();
-                let slopes = scratch.slopes.numbers(numbers.len() * count).chunks_exact(count);
-                for (to, (slopes, frequencies)) in dnumbers.iter_mut().zip(slopes.zip(of_numbers)) {
-                    *to = slopes.iter().zip(frequencies).map(|(slope, f)| slope * f).sum();
-                }
-            }
-        });
-        let (first, others) = partial.split_at_mut(len);
-        for others in others.chunks_exact(len) {
-            for (sum, other) in first.iter_mut().zip(others) {
-                *sum += other;
+        let count = periodic.count;
+        let rows = piece * ROWS..(piece * ROWS + ROWS).min(self.rows);
+        self.sums_before(periodic, rows.clone(), [y, dy], &mut scratch.sums);
+        let waves = &waves[rows.start * self.waves()..rows.end * self.waves()];
+        let numbers = &self.numbers[rows.start * self.numbers_of_row()..];
+        let numbers = &numbers[..rows.len() * self.numbers_of_row()];
+        piece_backward(vectors, periodic, panels, [numbers, waves], scratch, sums);
+        if let Some(dnumbers) = dnumbers {
+            let of_numbers = periodic.frequencies.chunks_exact(count).cycle();
+            let slopes = scratch.slopes.numbers(numbers.len() * count).chunks_exact(count);
+            for (to, (slopes, frequencies)) in dnumbers.iter_mut().zip(slopes.zip(of_numbers)) {
+                *to = slopes.iter().zip(frequencies).map(|(slope, f)| slope * f).sum();
             }
         }
-        let (of_frequencies, others) = first.split_at(periodic.frequencies.len());
-        frequencies.copy_from_slice(of_frequencies);
-        let size = periodic.size();
-        let (of_weight, of_bias) = others.split_at(2 * count * pitch);
-        for (to, from) in weight.chunks_exact_mut(size).zip(of_weight.chunks_exact(pitch)) {
-            to.copy_from_slice(&from[..size]);
-        }
-        bias.copy_from_slice(&of_bias[..size]);
     }
 
     /// Writes the gradients of what is rectified, of some rows, and zeros behind them.
@@ -152,6 +159,29 @@ impl RowFeatures<'_> {
             }
         }
     }
+}
+
+/// Adds the sums of all pieces, in their order.
+fn add_pieces(
+    periodic: Periodic<'_>,
+    partial: &mut [f32],
+    of_piece: usize,
+    [frequencies, weight, bias]: [&mut [f32]; 3],
+) {
+    let (first, others) = partial.split_at_mut(of_piece);
+    for others in others.chunks_exact(of_piece) {
+        for (sum, other) in first.iter_mut().zip(others) {
+            *sum += other;
+        }
+    }
+    let (pitch, size) = (periodic.pitch(), periodic.size());
+    let (of_frequencies, others) = first.split_at(periodic.frequencies.len());
+    frequencies.copy_from_slice(of_frequencies);
+    let (of_weight, of_bias) = others.split_at(2 * periodic.count * pitch);
+    for (to, from) in weight.chunks_exact_mut(size).zip(of_weight.chunks_exact(pitch)) {
+        to.copy_from_slice(&from[..size]);
+    }
+    bias.copy_from_slice(&of_bias[..size]);
 }
 
 dispatch! {

@@ -46,6 +46,22 @@ impl<B: Backend, S: Clone + Send + Debug + 'static, const N: usize> Backward<B, 
     }
 }
 
+/// A cross-entropy, whose gradient was computed with it.
+#[derive(Debug)]
+struct CrossEntropy(NodeLayer);
+
+impl<B: TableGradients> Backward<B, 1> for CrossEntropy {
+    type State = FloatTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let _pass = self.0.time_backward(1);
+        let dy = gradients.consume::<B>(&ops.node);
+        if let [Some(node)] = ops.parents {
+            gradients.register::<B>(node.id, B::cross_entropy_gradient(ops.state, dy));
+        }
+    }
+}
+
 /// Records the gradient of a result on the graph.
 fn record<B: Backend, C: CheckpointStrategy, S: Clone + Send + Debug + 'static>(
     nodes: Vec<NodeGuard>,
@@ -130,5 +146,23 @@ impl<B: TableGradients, C: CheckpointStrategy> TableBackend for Autodiff<B, C> {
                 B::perceptron_gradient(parameters, plan, [x, hidden, dy], of_inputs)
             });
         (y, <FloatTensor<Self>>::new(hidden))
+    }
+
+    fn cross_entropy(
+        logits: FloatTensor<Self>,
+        labels: IntTensor<Self>,
+        smoothing: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let node = logits.node();
+        let (loss, slopes) = B::cross_entropy(logits.into_primitive(), labels, smoothing);
+        let loss = match CrossEntropy(NodeLayer::current())
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish(slopes.clone(), loss),
+            OpsKind::UnTracked(prep) => prep.finish(loss),
+        };
+        (loss, <FloatTensor<Self>>::new(slopes))
     }
 }

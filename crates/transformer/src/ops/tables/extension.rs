@@ -74,6 +74,13 @@ pub(crate) trait TableBackend: Backend {
         #[extension_type] parameters: Parameters<Self>,
         plan: PerceptronPlan,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The mean cross-entropy of classes, and its gradient.
+    fn cross_entropy(
+        logits: FloatTensor<Self>,
+        labels: IntTensor<Self>,
+        smoothing: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
 /// The gradients of our operations, on a backend below autodiff: burn differentiates once.
@@ -98,4 +105,10 @@ pub(crate) trait TableGradients: TableBackend {
         passed: [FloatTensor<Self>; 3],
         of_inputs: bool,
     ) -> (Option<FloatTensor<Self>>, Vec<FloatTensor<Self>>);
+
+    /// The gradient of logits, from that of their mean cross-entropy and that of the loss.
+    fn cross_entropy_gradient(
+        slopes: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
 }

@@ -14,10 +14,12 @@ use updraft_simd::pool_threads;
 use super::extension::TableGradients;
 use super::extension::{Parameters, PerceptronPlan, TableBackend};
 use crate::kernels::{
-    Embeddings, Layer, Perceptron, PerceptronScratch, Periodic, ROWS, RowFeatures,
+    Embeddings, Layer, Perceptron, PerceptronScratch, Periodic, ROWS, RowFeatures, cross_entropy,
 };
 #[cfg(feature = "autodiff")]
 use crate::kernels::{Passed, RowGradients};
+#[cfg(feature = "autodiff")]
+use crate::ops::flex::zeros;
 use crate::ops::flex::{contiguous, dims, isa, keep, result, tensor};
 
 thread_local! {
@@ -61,6 +63,19 @@ impl TableBackend for Flex {
             (tensor(y, [rows, outputs]), tensor(hidden, [rows, pitch]))
         })
     }
+
+    fn cross_entropy(
+        logits: FlexTensor,
+        labels: FlexTensor,
+        smoothing: f32,
+    ) -> (FlexTensor, FlexTensor) {
+        let logits = contiguous(logits);
+        let shape = dims(&logits);
+        let labels = checked(contiguous(labels), &shape[1..]);
+        let mut slopes = vec![0.0; shape.iter().product()];
+        let loss = cross_entropy(logits.storage(), &labels, smoothing, &mut slopes);
+        (tensor(vec![loss], [1]), tensor(slopes, shape))
+    }
 }
 
 #[cfg(feature = "autodiff")]
@@ -75,7 +90,7 @@ impl TableGradients for Flex {
     ) -> (Option<FlexTensor>, Vec<FlexTensor>) {
         let passed = passed.map(contiguous);
         let mut all: Vec<Vec<f32>> =
-            parameters.iter().map(|one| vec![0.0; dims(one).iter().product()]).collect();
+            parameters.iter().map(|one| zeros(dims(one).iter().product())).collect();
         let mut dnumbers = of_numbers.then(|| vec![0.0; dims(&numbers).iter().product()]);
         with_features(classes, &numbers, &parameters, columns, |features| {
             let (embeddings, periodic) = all.split_at_mut(columns);
@@ -108,7 +123,7 @@ impl TableGradients for Flex {
             let mut gradients: Vec<[Vec<f32>; 2]> = perceptron
                 .layers
                 .iter()
-                .map(|layer| [vec![0.0; layer.weight.len()], vec![0.0; layer.bias.len()]])
+                .map(|layer| [layer.weight, layer.bias].map(|of| zeros(of.len())))
                 .collect();
             let threads = pool_threads();
             let dx = if of_inputs {
@@ -126,6 +141,12 @@ impl TableGradients for Flex {
         keep(passed);
         let dx = dx.into_iter().next().map(|dx| tensor(dx, of_x));
         (dx, apart(gradients, &parameters))
+    }
+
+    fn cross_entropy_gradient(slopes: FlexTensor, dy: FlexTensor) -> FlexTensor {
+        let factor = contiguous(dy).storage::<f32>()[0];
+        let gradient = slopes.storage::<f32>().iter().map(|slope| slope * factor).collect();
+        tensor(gradient, dims(&slopes))
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
+mod cross_entropy;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
@@ -13,14 +14,15 @@ mod tests;
 #[cfg(feature = "flex")]
 use burn::backend::Dispatch;
 #[cfg(feature = "flex")]
-use burn::tensor::{DType, Device, Distribution};
+use burn::tensor::DType;
 use burn::tensor::{Int, Tensor};
+pub use cross_entropy::cross_entropy;
 use updraft_simd::{add_operations, time_operation};
 
 #[cfg(feature = "flex")]
 use self::extension::{Parameters, PerceptronPlan, TableBackend};
 #[cfg(feature = "flex")]
-use super::{plain as plain_path, runs_kernels};
+use super::{dropout::key, plain as plain_path, runs_kernels};
 #[cfg(feature = "flex")]
 use crate::kernels::Dropout;
 
@@ -174,16 +176,6 @@ fn fused(
         Some(*start - width)
     });
     starts.zip(&widths).map(|(start, &width)| y.clone().narrow(1, start, width)).collect()
-}
-
-/// The key of a mask, from the random state of the device.
-#[cfg(feature = "flex")]
-fn key(device: &Device) -> [u32; 2] {
-    // Whole numbers of an f32.
-    let range = Distribution::Uniform(0.0, 16_777_216.0);
-    let drawn = Tensor::<1>::random([2], range, device).into_data();
-    let mut drawn = drawn.iter::<f32>().map(|number| number as u32);
-    [drawn.next().unwrap_or_default(), drawn.next().unwrap_or_default()]
 }
 
 #[cfg(feature = "flex")]

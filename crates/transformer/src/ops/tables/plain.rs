@@ -2,19 +2,18 @@
 
 use std::f64::consts::TAU;
 
+use burn::nn::loss::CrossEntropyLossConfig;
 #[cfg(feature = "flex")]
 use burn::tensor::TensorData;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, Int, Tensor, module};
 use updraft_simd::mark_plain;
 
-#[cfg(feature = "flex")]
-use super::key;
 use super::{DenseLayer, PeriodicEmbedding};
 #[cfg(feature = "flex")]
 use crate::kernels::Dropout;
 #[cfg(feature = "flex")]
-use crate::ops::runs_kernels;
+use crate::ops::{dropout::key, runs_kernels};
 
 /// [`row_features`](crate::row_features) by burn's operations.
 #[must_use]
@@ -45,6 +44,15 @@ pub fn row_features(
         None => {}
     }
     Tensor::cat(features, 1)
+}
+
+/// [`cross_entropy`](crate::cross_entropy) by burn's operations.
+#[must_use]
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>, smoothing: f32) -> Tensor<1> {
+    mark_plain();
+    let smoothing = (smoothing > 0.0).then_some(smoothing);
+    let loss = CrossEntropyLossConfig::new().with_smoothing(smoothing);
+    loss.init(&logits.device()).forward(logits, labels)
 }
 
 /// [`perceptron`](crate::perceptron) by burn's operations.

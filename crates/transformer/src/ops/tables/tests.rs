@@ -3,7 +3,7 @@
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
-use super::{DenseLayer, PeriodicEmbedding, perceptron, plain, row_features};
+use super::{DenseLayer, PeriodicEmbedding, cross_entropy, perceptron, plain, row_features};
 
 /// A leaf of numbers by a seed.
 fn leaf<const D: usize>(seed: u32, shape: [usize; D]) -> Tensor<D> {
@@ -185,4 +185,35 @@ fn a_class_that_its_column_does_not_have_panics() {
 #[should_panic(expected = "a layer of 5 inputs and 3 outputs takes no 4 features")]
 fn layers_follow_each_other() {
     let _ = perceptron(leaf(1, [2, 4]), vec![dense(2, 5, 3)], vec![dense(3, 3, 1)], 0.0);
+}
+
+#[test]
+fn cross_entropies_are_those_of_burns_operations() {
+    let _alone = updraft_testing::alone();
+    let device = Device::flex().autodiff();
+    for [rows, classes] in [[1, 2], [7, 3], [64, 30]] {
+        let logits = leaf(1, [rows, classes]);
+        let labels = (0..rows).map(|row| (row * 7 % classes) as i32).collect::<Vec<_>>();
+        let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [rows]), &device);
+        for smoothing in [0.0, 0.2] {
+            compare(
+                std::slice::from_ref(&logits),
+                &[],
+                || vec![cross_entropy(logits.clone(), labels.clone(), smoothing).unsqueeze()],
+                || {
+                    vec![
+                        plain::cross_entropy(logits.clone(), labels.clone(), smoothing).unsqueeze(),
+                    ]
+                },
+            );
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "class 3 in a column of 3 classes")]
+fn a_label_above_the_classes_panics() {
+    let device = Device::flex();
+    let labels = Tensor::<1, Int>::from_ints([0, 3], &device);
+    let _ = cross_entropy(Tensor::zeros([2, 3], &device), labels, 0.0);
 }

@@ -1,5 +1,9 @@
 //! Dropout whose masks are a function of a key and of each number's place.
 
+use updraft_simd::{Isa, Pieces, dispatch, over, threads};
+
+use super::PIECE_ROWS;
+
 /// Sets numbers to 0 at random and scales the others, so that the mean stays.
 ///
 /// A number is kept or not by a hash of its place and the key, so that the division of work changes
@@ -31,6 +35,37 @@ impl Dropout {
         Self { key: [low, high], ..self }
     }
 
+    /// The same for all of a row's columns: what [`drops_of`](Self::drops_of) needs of it.
+    #[inline(always)]
+    pub(super) fn key_of_row(self, row: usize) -> u32 {
+        self.of_row(0, row).key[0]
+    }
+
+    /// Whether the number of a column is dropped in the row with this key.
+    #[inline(always)]
+    pub(super) fn drops_of(self, key_of_row: u32, column: u32) -> bool {
+        Self { key: [key_of_row, self.key[1]], ..self }.drops(column)
+    }
+
+    /// Writes the numbers of rows of `len`, dropped or scaled, in pieces of [`PIECE_ROWS`] rows.
+    pub(crate) fn apply<'a>(
+        self,
+        isa: Isa,
+        x: &[f32],
+        len: usize,
+        to: impl Pieces<Piece = &'a mut [f32]>,
+        asked_threads: usize,
+    ) {
+        let vectors = isa.vectors();
+        over(to, &mut vec![(); threads(asked_threads)], |index, to, ()| {
+            let first = index * PIECE_ROWS;
+            let x = &x[first * len..][..to.len()];
+            for (row, (x, to)) in x.chunks(len).zip(to.chunks_mut(len)).enumerate() {
+                drop_row(vectors, self.of_row(0, first + row), x, to);
+            }
+        });
+    }
+
     /// The factors of a layer's outputs, `[rows, columns]`.
     pub(crate) fn mask(self, layer: usize, [rows, columns]: [usize; 2]) -> Vec<f32> {
         let of_row = |row| {
@@ -48,6 +83,14 @@ impl Dropout {
     }
 }
 
+dispatch! {
+    fn drop_row(_simd, dropout: Dropout, x: &[f32], to: &mut [f32]) {
+        for (column, (x, to)) in x.iter().zip(to).enumerate() {
+            *to = if dropout.drops(column as u32) { 0.0 } else { x * dropout.scale };
+        }
+    }
+}
+
 /// A bijection in which every bit of the result depends on every bit of `x`.
 #[inline(always)]
 const fn mixed(x: u32) -> u32 {
@@ -58,6 +101,9 @@ const fn mixed(x: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use updraft_simd::Cut;
+    use updraft_testing::scattered;
+
     use super::*;
 
     #[test]
@@ -109,6 +155,24 @@ mod tests {
             both(&mut flat(0), &mut { of_other }),
         ] {
             assert!(found.abs() < 4.0, "{found}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_multiplied_by_the_mask_on_any_number_of_threads() {
+        let dropout = Dropout::new([3, 9], 0.4);
+        for [rows, len] in [[1, 1], [2, 15], [70, 16], [33, 53]] {
+            let x = scattered(1, rows * len);
+            let mask = dropout.mask(0, [rows, len]);
+            let expected: Vec<f32> = x.iter().zip(&mask).map(|(x, factor)| x * factor).collect();
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                for threads in [1, 3] {
+                    let mut to = vec![f32::NAN; rows * len];
+                    let pieces = Cut::new(&mut to, PIECE_ROWS * len);
+                    dropout.apply(isa, &x, len, pieces, threads);
+                    assert_eq!(to, expected, "{isa} {threads}");
+                }
+            }
         }
     }
 
