@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 SUBNET = "10.214.0"
-SET = ["--set", "train.batch=128"]
+BATCH = "train.batch=128"
 MTU = 9000
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 RANK = 'names=$1; shift; exec ip netns exec "$names-$((OMPI_COMM_WORLD_RANK + 1))" "$@"'
@@ -84,17 +84,19 @@ class Network:
                 heapq.heappush(waiting, (free[source] + self.latency_s, number, place, packet))
 
 
-def trained(program, ranks, network):
+def trained(program, ranks, network, keys):
     """Milliseconds of the steps and of their exchanges, with what rank 0 waits."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["ip", "netns", "exec", f"{network.names}-0", "mpirun", "-n", str(ranks)]
         command += ["--oversubscribe", "--bind-to", "none", "--mca", "btl", "tcp,self"]
         command += ["--mca", "btl_tcp_if_include", f"{SUBNET}.0/24", "sh", "-c", RANK, "sh"]
-        command += [network.names, program, "train", "--runs", folder, *SET]
+        command += [network.names, program, "train", "--runs", folder, *keys]
         environment = os.environ | {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": "1",
+            # Large messages in both directions at once.
+            "OMPI_MCA_btl_tcp_flags": "1",
             "PMIX_MCA_ptl_base_remote_connections": "1",
             "PMIX_MCA_ptl_base_if_include": f"{SUBNET}.0/24",
             "RAYON_NUM_THREADS": "1",
@@ -108,14 +110,14 @@ def trained(program, ranks, network):
     return [1e-3 * step["step_us"] for step in steps], exchange
 
 
-def estimated(program, ranks, latency_ms, rate):
+def estimated(program, ranks, latency_ms, rate, keys):
     words = ["--ranks", ranks, "--bandwidth", 1e-3 * rate, "--latency", 20 + 1e3 * latency_ms]
     words += ["--ranks-per-core", max(1.0, ranks / len(os.sched_getaffinity(0)))]
-    command = [program, "scale-estimate", *SET, "--json", *map(str, words)]
+    command = [program, "scale-estimate", *keys, "--json", *map(str, words)]
     environment = os.environ | {"RAYON_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    return 1e3 * found["step_s"], 1e3 * (found["network_s"] + found["arithmetic_s"])
+    return 1e3 * found["step_s"], 1e3 * (found["network_s"] + found["packing_s"])
 
 
 if __name__ == "__main__":
@@ -124,10 +126,12 @@ if __name__ == "__main__":
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--latency", type=float, default=10.0, metavar="MS")
     parser.add_argument("--rate", type=float, default=1000.0, metavar="MBIT")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the config")
     options = parser.parse_args()
+    keys = [word for key in [BATCH, *options.set] for word in ("--set", key)]
     with Network(options.ranks + 1, 1e-3 * options.latency, options.rate * 1e6 / 8) as network:
-        found = trained(options.updraft, options.ranks, network)
-    estimates = estimated(options.updraft, options.ranks, options.latency, options.rate)
+        found = trained(options.updraft, options.ranks, network, keys)
+    estimates = estimated(options.updraft, options.ranks, options.latency, options.rate, keys)
     print(f"{options.ranks} ranks, {options.latency:g} ms, {options.rate:g} Mbit/s, {len(found[0])} steps")
     for name, times, estimate in zip(["step", "exchange"], found, estimates):
         tenth, median = statistics.quantiles(times, n=10)[0], statistics.median(times)

@@ -2,13 +2,15 @@
 
     python ranks.py step --updraft PROGRAM
     python ranks.py table --updraft PROGRAM
+    python ranks.py accuracy --updraft PROGRAM
 
 PROGRAM is `updraft`, built with the cargo feature `mpi`. `step` times the dual-pathway network with
 16 channels on images of 32 x 32 at a global batch of 128, in turns: one process with two threads,
 and two ranks of one thread each, ours and PyTorch's in both layouts. It prints the median of a step
 and the share of it that the exchange takes: ours as recorded, PyTorch's as what a step takes longer
-than one within `no_sync`. `table` prints our steps by ranks, wire and network; with more ranks than
-cores they share these.
+than one within `no_sync`. `table` prints our steps by network, ranks and wire; with more ranks than
+cores they share these. `accuracy` trains the quickstart to its end, with batch norms of a rank's own
+part and of the whole batch, once for each of three seeds.
 """
 
 import argparse
@@ -85,21 +87,40 @@ def torchs(ranks, threads, layout, steps):
     return found
 
 
-def ours(program, ranks, threads, steps, wire="f32", channels=16):
-    """Milliseconds of steps and of their exchanges, from the record of a run."""
+def images(channels):
+    """The keys of the dual-pathway network, for so many updates."""
+    return lambda updates: {
+        "model.channels": channels,
+        "model.stem_stride": NETWORK["stem_stride"],
+        "data.height": NETWORK["side"],
+        "data.width": NETWORK["side"],
+        "data.train_images": BATCH * updates,
+        "data.test_images": 32,
+        "train.batch": BATCH,
+        "train.epochs": 1,
+    }
+
+
+def rows(updates):
+    """The keys of a perceptron with 528,000 parameters on generated rows."""
+    return {
+        "task": "tables",
+        "data.source": "formula",
+        "data.train_rows": 1024 * updates,
+        "data.test_rows": 32,
+        "model.kind": "mlp",
+        "model.hidden": [512, 512, 512],
+        "train.batch": 1024,
+        "train.epochs": 1,
+    }
+
+
+NETWORKS = {"16 channels": images(16), "32 channels": images(32), "table": rows}
+
+
+def recorded(program, ranks, threads, keys):
+    """The events of a run."""
     with tempfile.TemporaryDirectory() as folder:
-        keys = {
-            "model.channels": channels,
-            "model.stem_stride": NETWORK["stem_stride"],
-            "data.height": NETWORK["side"],
-            "data.width": NETWORK["side"],
-            "data.train_images": BATCH * (steps + WARM_UP),
-            "data.test_images": 32,
-            "train.batch": BATCH,
-            "train.epochs": 1,
-        }
-        if ranks > 1:
-            keys["train.distributed.wire"] = wire
         settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
         launch = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         launch += ["--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)]
@@ -109,7 +130,15 @@ def ours(program, ranks, threads, steps, wire="f32", channels=16):
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
         record = next(Path(folder).glob("*/metrics.jsonl")).read_text().splitlines()
-    events = [json.loads(line) for line in record]
+    return [json.loads(line) for line in record]
+
+
+def ours(program, ranks, threads, steps, wire="f32", network="16 channels"):
+    """Milliseconds of steps and of their exchanges, from the record of a run."""
+    keys = NETWORKS[network](steps + WARM_UP)
+    if ranks > 1:
+        keys["train.distributed.wire"] = wire
+    events = recorded(program, ranks, threads, keys)
     timed = [event for event in events if event["event"] == "step"][WARM_UP:]
     exchange = [1e-3 * (it["exchange_us"] + it["rank_wait_us"]) for it in timed]
     return [1e-3 * it["step_us"] for it in timed], exchange
@@ -140,25 +169,43 @@ def step(program, rounds, steps):
 
 
 def table(program, rounds, steps):
-    print(f"{'channels':>8}{'ranks':>7}{'threads':>9}  {'wire':6}{'step':>10}{'exchange':>12}{'share':>8}")
+    print(f"{'network':12}{'ranks':>6}{'threads':>9}  {'wire':6}{'step':>10}{'exchange':>12}{'share':>8}")
     cases = [(1, 2, "-"), (2, 1, "f32"), (2, 1, "bf16"), (4, 1, "f32"), (4, 1, "bf16")]
-    for channels in (16, 32):
+    for network in NETWORKS:
         found = {case: ([], []) for case in cases}
         for _ in range(rounds):
             for case in cases:
-                for all_of, own in zip(found[case], ours(program, *case[:2], steps, case[2], channels)):
+                for all_of, own in zip(found[case], ours(program, *case[:2], steps, case[2], network)):
                     all_of.extend(own)
         for (ranks, threads, wire), (steps_ms, exchange) in found.items():
             own, sent = statistics.median(steps_ms), statistics.median(exchange)
             share = statistics.median(x / s for s, x in zip(steps_ms, exchange))
-            print(f"{channels:8}{ranks:7}{threads:9}  {wire:6}{own:7.2f} ms{sent:9.2f} ms{share:8.1%}")
+            print(f"{network:12}{ranks:6}{threads:9}  {wire:6}{own:7.2f} ms{sent:9.2f} ms{share:8.1%}")
+
+
+def accuracy(program):
+    cases = [(1, "local"), (2, "local"), (4, "local"), (2, "synchronized"), (4, "synchronized")]
+    print(f"{'ranks':>5}  {'batch norms':14}{'loss':>9}  of each seed{'':12}{'accuracy':>9}  of each seed")
+    for ranks, kind in cases:
+        found = []
+        for seed in (1, 2, 3):
+            keys = {"seed": seed, "train.distributed.batch_norm": kind} if ranks > 1 else {"seed": seed}
+            epochs = [event for event in recorded(program, ranks, 1, keys) if event["event"] == "epoch"]
+            found.append([epochs[-1]["test"][name] for name in ("loss", "accuracy")])
+        loss, right = ([of_seed[at] for of_seed in found] for at in (0, 1))
+        own = ["  ".join(f"{value:.4f}" for value in values) for values in (loss, right)]
+        print(f"{ranks:5}  {kind:14}{statistics.mean(loss):9.4f}  {own[0]:24}{statistics.mean(right):9.4f}  {own[1]}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["step", "table"])
+    parser.add_argument("what", choices=["step", "table", "accuracy"])
     parser.add_argument("--updraft", required=True, metavar="PROGRAM")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40, help="timed steps of each round")
     arguments = parser.parse_args()
-    {"step": step, "table": table}[arguments.what](arguments.updraft, arguments.rounds, arguments.steps)
+    if arguments.what == "accuracy":
+        accuracy(arguments.updraft)
+    else:
+        measure = {"step": step, "table": table}[arguments.what]
+        measure(arguments.updraft, arguments.rounds, arguments.steps)

@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-#[cfg(feature = "mpi")]
-use updraft_distributed::Collective;
-use updraft_distributed::{Alone, Launch, Launcher, Shared};
+use updraft_distributed::{Alone, Collective, Launch, Shared};
 use updraft_run::{Beginning, DistributedPlan, Observer, Plan, RunError};
 use updraft_trainer::{Control, Event};
 
@@ -42,22 +40,21 @@ impl Connected {
             note_process();
         }
         #[cfg(feature = "mpi")]
-        if launch.is_some() {
+        if let Some(launch) = launch {
             let Some(mpi) = updraft_distributed::Mpi::start() else {
                 bail!("MPI was initialized before in this process");
             };
+            check_size(launch, mpi.size())?;
             let patience = distributed.patience();
             let collective = match distributed.added_network() {
                 Some(network) => watched(updraft_distributed::Delayed::new(mpi, network), patience),
                 None => watched(mpi, patience),
             };
-            return Ok(Self { collective, launch });
+            return Ok(Self { collective, launch: Some(launch) });
         }
         let _ = distributed;
-        if let Some(Launch { size, launcher, .. }) = launch
+        if let Some(Launch { size, .. }) = launch
             && size > 1
-            // Slurm sets its variables for the script of a job, too.
-            && launcher != Launcher::Slurm
         {
             bail!(
                 "this is one of {size} ranks, and this program was built without MPI: build it \
@@ -91,6 +88,21 @@ impl Connected {
     }
 }
 
+/// Returns an error for a rank that MPI connects with fewer others than its launcher started: each
+/// group would train a run of its own.
+#[cfg(feature = "mpi")]
+fn check_size(launch: Launch, connected: usize) -> Result<()> {
+    let Launch { launcher, size, .. } = launch;
+    if connected != size {
+        let launcher = launcher.name();
+        bail!(
+            "this is one of {size} ranks of {launcher}, of which MPI connects {connected}: start \
+             them by the `mpirun` of the MPI library of this program, or by `srun --mpi=pmix`"
+        );
+    }
+    Ok(())
+}
+
 /// Ends the process if a call of a collective takes too long.
 #[cfg(feature = "mpi")]
 fn watched(collective: impl Collective + 'static, patience: Duration) -> Shared {
@@ -109,6 +121,28 @@ fn watched(collective: impl Collective + 'static, patience: Duration) -> Shared 
 
 fn local_rank(launch: Option<Launch>) -> Option<usize> {
     launch.filter(|launch| launch.size > 1).and_then(|launch| launch.local_rank)
+}
+
+/// Opens data on every rank: at once, or first on rank 0 if it writes caches, which the others read.
+///
+/// An error of rank 0 comes before that of another rank, which waits for it.
+pub(crate) fn open_on_ranks<T>(
+    ranks: &mut dyn Collective,
+    writes_caches: bool,
+    open: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    if ranks.rank() == 0 {
+        let opened = open()?;
+        ranks.barrier()?;
+        return Ok(opened);
+    }
+    if writes_caches {
+        ranks.barrier()?;
+        return open();
+    }
+    let opened = open();
+    ranks.barrier()?;
+    opened
 }
 
 /// Returns an error for settings that a run on several ranks does not support.
@@ -159,5 +193,80 @@ impl Observer for Quiet {
 
     fn event(&mut self, _: &Event) -> Control {
         if stop::requested() { Control::Stop } else { Control::Continue }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use anyhow::{Result, bail, ensure};
+    use updraft_distributed::{Collective, Threads};
+
+    use super::open_on_ranks;
+
+    /// What each of two ranks returns from opening with `open`, which receives the rank.
+    fn on_two_ranks<R: Send>(open: impl Fn(usize, &mut dyn Collective) -> R + Sync) -> Vec<R> {
+        let (engines, open) = (Threads::group(2, Duration::from_secs(60)), &open);
+        thread::scope(|scope| {
+            let ranks: Vec<_> = engines
+                .into_iter()
+                .map(|mut engine| scope.spawn(move || open(engine.rank(), &mut engine)))
+                .collect();
+            ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect()
+        })
+    }
+
+    #[test]
+    fn ranks_open_data_without_caches_at_once() {
+        let (opening, started) = (AtomicUsize::new(0), Instant::now());
+        let opened = on_two_ranks(|rank, ranks| {
+            open_on_ranks(ranks, false, || {
+                opening.fetch_add(1, Ordering::SeqCst);
+                while opening.load(Ordering::SeqCst) < 2 {
+                    ensure!(started.elapsed() < Duration::from_secs(20), "rank {rank} is alone");
+                    thread::yield_now();
+                }
+                Ok(rank)
+            })
+        });
+        assert_eq!(opened.into_iter().collect::<Result<Vec<_>>>().unwrap(), [0, 1]);
+    }
+
+    #[test]
+    fn rank_0_opens_data_with_caches_before_the_others() {
+        let (opened, order) = channel();
+        for result in on_two_ranks(|rank, ranks| {
+            open_on_ranks(ranks, true, || {
+                // Rank 1 would be earlier if it did not wait.
+                thread::sleep(Duration::from_millis(if rank == 0 { 50 } else { 0 }));
+                Ok(opened.send(rank)?)
+            })
+        }) {
+            result.unwrap();
+        }
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn an_error_of_another_rank_waits_for_rank_0() {
+        let (opened, order) = channel();
+        let results = on_two_ranks(|rank, ranks| {
+            let result = open_on_ranks(ranks, false, || {
+                if rank == 1 {
+                    bail!("rank 1 cannot open it");
+                }
+                thread::sleep(Duration::from_millis(50));
+                Ok(opened.send(0)?)
+            });
+            opened.send(1)?;
+            result
+        });
+        assert!(results[0].is_ok());
+        assert!(results[1].as_ref().unwrap_err().to_string().contains("rank 1 cannot"));
+        assert_eq!(order.try_iter().next(), Some(0), "rank 0 has opened before rank 1 returned");
     }
 }

@@ -63,7 +63,8 @@ pub(crate) fn written(result: io::Result<()>) -> Result<()> {
 
 /// Prints a line to standard error; errors of a closed one are ignored.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(stderr(), "{}", visible(text));
+    // In one piece, because ranks share standard error.
+    let _ = stderr().write_all(format!("{}\n", visible(text)).as_bytes());
 }
 
 /// A text with its control characters as Rust writes them, such as `\u{1b}`; line breaks and tabs

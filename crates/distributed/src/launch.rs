@@ -13,6 +13,19 @@ pub enum Launcher {
     Slurm,
 }
 
+impl Launcher {
+    /// The name of the program.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "mpirun of Open MPI",
+            Self::Mpich => "mpirun of MPICH",
+            Self::Torchrun => "torchrun",
+            Self::Slurm => "srun",
+        }
+    }
+}
+
 /// A launcher's variables: rank, number of ranks, rank on its machine.
 const VARIABLES: [(Launcher, [&str; 3]); 4] = [
     (
@@ -21,7 +34,7 @@ const VARIABLES: [(Launcher, [&str; 3]); 4] = [
     ),
     (Launcher::Mpich, ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"]),
     (Launcher::Torchrun, ["RANK", "WORLD_SIZE", "LOCAL_RANK"]),
-    (Launcher::Slurm, ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"]),
+    (Launcher::Slurm, ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"]),
 ];
 
 /// One rank, as its launcher describes it.
@@ -78,9 +91,12 @@ impl Launch {
     /// # Errors
     /// [`LaunchError`] if a launcher's variables are incomplete or contradict each other.
     pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, LaunchError> {
-        let Some((launcher, [rank_name, size_name, local_name])) =
-            VARIABLES.into_iter().find(|(_, [rank, ..])| variable(rank).is_some())
-        else {
+        let is_set = |name| variable(name).is_some();
+        // Slurm sets the rank for the script of a job, too, which is not one of several.
+        let started = VARIABLES.into_iter().find(|(launcher, [rank, size, _])| {
+            is_set(rank) && (*launcher != Launcher::Slurm || is_set(size))
+        });
+        let Some((launcher, [rank_name, size_name, local_name])) = started else {
             return Ok(None);
         };
         let number = |name| match variable(name) {
@@ -123,13 +139,19 @@ mod tests {
     fn mpirun_inside_a_slurm_job_is_mpirun() {
         let variables = [
             ("SLURM_PROCID", "0"),
-            ("SLURM_NTASKS", "1"),
+            ("SLURM_STEP_NUM_TASKS", "1"),
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "2"),
         ];
         let found = detect(&variables).unwrap().unwrap();
         assert_eq!((found.launcher, found.rank, found.size), (Launcher::OpenMpi, 1, 2));
         assert_eq!(found.local_rank, None);
+    }
+
+    #[test]
+    fn the_script_of_a_slurm_job_is_no_rank() {
+        let variables = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_LOCALID", "0")];
+        assert_eq!(detect(&variables), Ok(None));
     }
 
     #[test]

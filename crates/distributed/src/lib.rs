@@ -12,6 +12,7 @@ mod reduce;
 mod share;
 mod shared;
 mod threads;
+mod unconnected;
 mod watchdog;
 mod wire;
 
@@ -23,6 +24,7 @@ pub use collective::{Collective, CollectiveError};
 pub use delayed::Delayed;
 pub use shared::Shared;
 pub use threads::Threads;
+pub use unconnected::Unconnected;
 pub use watchdog::{Stalled, Watched};
 
 // Computations on collectives.

@@ -66,7 +66,10 @@ pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfe
 // One update.
 pub use freeze::Freeze;
 pub use guard::{NonFinite, Skipped, non_finite_parameter};
-pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
+pub use step::{
+    Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated,
+    train_step_on_ranks,
+};
 
 // Gradients without an update.
 pub use gradients::{BatchGradients, batch_gradients};

@@ -31,7 +31,8 @@ pub struct StepTimes {
     /// Waiting for the other ranks: the exchange of losses and counts, which is short, ends when the
     /// last rank arrives.
     pub rank_wait_us: u64,
-    /// Exchanging gradients and statistics with the other ranks.
+    /// Exchanging gradients and statistics with the other ranks: reading them from the device,
+    /// packing, sums, and writing them back.
     pub exchange_us: u64,
     /// Unscaling, clipping and the optimizer.
     pub optimizer_us: u64,

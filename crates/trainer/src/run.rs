@@ -9,7 +9,6 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use updraft_precision::Norm;
 
-use crate::bn_recompute::{followers, keeps_statistics};
 use crate::checkpoint::{self, CheckpointError, RunState};
 use crate::comparison::Comparisons;
 use crate::ema::Ema;
@@ -22,7 +21,6 @@ use crate::ranks::Ranks;
 use crate::settings::RunSettings;
 use crate::stream::BatchStream;
 use crate::task::{Mode, StepContext, Task, metric_specs};
-use crate::tensors::Tensors;
 
 /// The training of a model: its optimizer, its progress and the model itself.
 #[derive(Debug)]
@@ -252,32 +250,10 @@ impl<M: Module> Run<M> {
             per_epoch,
             steps,
         };
-        self.follow_batch_norms(&course, ranks)?;
-        self.follow(&course, ranks, watch)
-    }
-
-    /// Measures how the batch norms of the model follow the batches, where ranks merge their running
-    /// statistics.
-    fn follow_batch_norms<T: Task<M>>(
-        &self,
-        course: &Course<'_, T, T::Batch>,
-        ranks: &mut Ranks,
-    ) -> Result<(), TrainError> {
-        if ranks.is_alone() || ranks.synchronizes() || !keeps_statistics(&self.model) {
-            return Ok(());
-        }
-        let (task, settings, epoch) = (course.task, course.settings, self.state.epoch);
-        let failed = |cause| TrainError::Data { epoch, split: "training", cause };
-        // As in `serve`, copies of a model do not use burn's recomputation strategy.
-        let device = course.device.clone().without_autodiff().autodiff();
-        let batch = course.data.train.epoch(epoch).next().transpose().map_err(failed)?;
-        let Some(batch) = batch else { return Ok(()) };
-        let (input, _) = task.place(batch, &device).map_err(failed)?;
-        let input = input.cast_floats(settings.step.policy.compute);
-        let (step, seed) = (self.state.step, settings.seed);
+        let (step, epoch, seed) = (self.state.step, self.state.epoch, settings.seed);
         let context = StepContext { mode: Mode::Training, epoch, step, seed };
-        let forward = |model: &M, input| drop(task.forward(model, input, &context));
-        ranks.follow_statistics(&self.model, &followers(&self.model, &forward, &input))
+        ranks.follow_batch_norms(task, &self.model, data.train, (device, policy), context)?;
+        self.follow(&course, ranks, watch)
     }
 
     fn follow<T: Task<M>>(

@@ -151,7 +151,16 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
 
 /// The same with the mean gradient of several ranks, whose loss, score and samples are those of all
 /// of them.
-pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
+///
+/// Ranks with local batch norms merge their running statistics as
+/// [`follow_batch_norms`](Ranks::follow_batch_norms) has measured.
+///
+/// # Errors
+/// As [`train_step_accumulated`], and [`TrainError::Collective`] if a rank is lost.
+///
+/// # Panics
+/// As [`train_step_accumulated`].
+pub fn train_step_on_ranks<M: Module, T: Task<M>>(
     task: &T,
     model: M,
     optimizer: &mut ModuleOptimizer,
@@ -161,7 +170,6 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     ranks: &mut Ranks,
 ) -> Result<(M, StepOutcome<T::Score>), TrainError> {
     let StepAt { step, learning_rate, .. } = at;
-    let mut statistics = ranks.statistics_before(&model);
     let mut counts = Vec::new();
     let mut bad = None;
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
@@ -174,19 +182,23 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
     let mut batch = first_batch(batches)?;
     let model = pass.prepare(model, (&batch.0, &batch.1));
     let device = batch.0.device().expect("an input has at least one tensor");
+    let mut clock = PhaseClock::start(&device, settings.timing);
+    let mut statistics = ranks.statistics_before(&model);
+    times.exchange_us += clock.lap_us();
     let result = loop {
         let (given, target) = batch;
         let count = task.samples(&target);
-        let mut clock = PhaseClock::start(&device, settings.timing);
+        clock.restart();
         let passed = ranks
             .pass(count, || pass.run(&model, (&given, &target), scaler, &mut clock, &mut times))?;
         let Passed { gradients, losses, output, numbers } = passed;
         mean.add(gradients, count, &model);
-        if let Some(statistics) = &mut statistics {
-            statistics.add(&model);
-        }
         counts.push(count);
         times.backward_us += clock.lap_us();
+        if let Some(statistics) = &mut statistics {
+            statistics.add(&model);
+            times.exchange_us += clock.lap_us();
+        }
         let next = batches.next().transpose()?;
         // The time of the iterator is not part of the backward pass.
         clock.restart();
@@ -219,7 +231,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
             (None, None) => break Ok((gradients, squares)),
         }
     };
-    let mut clock = PhaseClock::start(&device, settings.timing);
+    clock.restart();
     let (result, model) = if ranks.is_alone() {
         let own = result.map(|(gradients, squares)| {
             (gradients.expect("the last batch completes the gradients"), squares)
@@ -245,13 +257,14 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
                 let mean = ranks.mean(own, weight, &expected, &model)?;
                 let counts = StepShare::counts(&shares);
                 let model = ranks.merge_statistics(statistics.as_ref(), &counts, model)?;
+                times.exchange_us += clock.lap_us();
                 let gradients = Gradients::of(mean, &model, settings, scaler);
                 let squares = gradients.square_sums.clone().map(read).unwrap_or_default();
                 (Ok((gradients, squares)), model)
             }
         }
     };
-    times.exchange_us += clock.lap_us();
+    times.backward_us += clock.lap_us();
     let update = result.and_then(|(gradients, squares)| {
         gradients.decide(&model, settings, scaler, &squares, step)
     });

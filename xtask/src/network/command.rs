@@ -134,6 +134,8 @@ fn train(options: &Options, network: &Network) -> Result<Measured, String> {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         // Ranks that wait leave the processors to the others.
         ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        // Large messages in both directions at once.
+        ("OMPI_MCA_btl_tcp_flags", "1"),
         // The launcher is reached through the network, because each namespace has its own loopback.
         ("PMIX_MCA_ptl_base_remote_connections", "1"),
         ("PMIX_MCA_ptl_base_if_include", &subnet),
@@ -181,7 +183,7 @@ impl Estimate {
         };
         let words: Vec<_> = words.iter().map(|(name, value)| format!("{name} {value}")).collect();
         Ok(Self {
-            exchange_ms: ms("network_s")? + ms("arithmetic_s")?,
+            exchange_ms: ms("network_s")? + ms("packing_s")?,
             step_ms: ms("step_s")?,
             command: format!("scale-estimate {} {}", SET.join(" "), words.join(" ")),
         })

@@ -42,7 +42,7 @@ use updraft_run::{
 use crate::device::{choose, choose_for_rank};
 use crate::program::quoted;
 use crate::progress::Display;
-use crate::ranks::Connected;
+use crate::ranks::{Connected, open_on_ranks};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
 use crate::wrap::hanging;
@@ -217,25 +217,22 @@ impl OpenedRun {
         Ok(workload)
     }
 
-    /// The same on one of several ranks: the first prints, and writes the caches that the others
-    /// read.
+    /// The same on one of several ranks, of which the first prints.
     pub(crate) fn workload_on(
         &self,
         ranks: &mut Shared,
         data: Option<&Path>,
         display: &mut Display,
     ) -> Result<Box<dyn AnyWorkload>> {
-        if ranks.rank() == 0 {
-            let workload = self.workload(data, display)?;
-            ranks.barrier()?;
-            return Ok(workload);
-        }
-        ranks.barrier()?;
-        let run = Some(&self.folder);
-        let opening = Opening { dir: data, run, progress: &mut |_, _| {} };
-        let workload = self.plan.task.open(&self.plan, opening)?;
-        workload.check(&self.folder)?;
-        Ok(workload)
+        let is_first = ranks.rank() == 0;
+        open_on_ranks(ranks, self.plan.task.writes_caches(), || {
+            if is_first {
+                return self.workload(data, display);
+            }
+            let workload = open_in_silence(&self.plan, data, Some(&self.folder))?;
+            workload.check(&self.folder)?;
+            Ok(workload)
+        })
     }
 }
 
@@ -255,6 +252,15 @@ pub(crate) fn open(
     let opened = plan.task.open(plan, Opening { dir, run, progress })?;
     display.clear();
     Ok(opened)
+}
+
+/// The same on a rank that prints nothing.
+pub(crate) fn open_in_silence(
+    plan: &Plan,
+    dir: Option<&Path>,
+    run: Option<&RunFolder>,
+) -> Result<Box<dyn AnyWorkload>, RunError> {
+    plan.task.open(plan, Opening { dir, run, progress: &mut |_, _| {} })
 }
 
 /// Prints a next command on the same run.

@@ -1,15 +1,11 @@
 //! `scale-estimate`: the step of a config on many ranks, from a step that is measured on one.
 
-use std::time::Instant;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
-use updraft_distributed::{
-    AllReduce, Collective, CollectiveError, Network, Restarts, StepExchange,
-};
-use updraft_run::{Plan, RankCosts, Registry, TimedWork};
+use updraft_distributed::{Network, Restarts, StepExchange};
+use updraft_run::{Plan, RankCosts, Registry, TimedStep, TimedWork};
 
 use super::would::dry_run_of;
 use super::{ConfigArgs, device_of, open};
@@ -31,10 +27,10 @@ Examples:
 
 /// Estimates the step of a config on many ranks, from a step that is measured on one.
 ///
-/// The step of one rank on its part of the batch is measured on this device, with the threads of
-/// this process; the exchange follows from the latency and the bandwidth of the network. The
-/// formulae are those of docs/scale.md. Nothing is hidden: the exchange begins when the backward
-/// pass has ended.
+/// The step of one rank on its part of the batch, and its packing and sums around the exchange, are
+/// measured on this device, with the threads of this process; the time on the network follows from
+/// its latency and bandwidth. The formulae are those of docs/scale.md. Nothing is hidden: the
+/// exchange begins when the backward pass has ended.
 #[derive(Debug, Args)]
 #[command(
     override_usage = USAGE.replace("PROGRAM", &crate::program::name()),
@@ -57,7 +53,8 @@ pub(crate) struct ScaleEstimateArgs {
     /// takes as many times longer
     #[arg(long, value_name = "N", default_value = "1", value_parser = at_least_one)]
     ranks_per_core: f64,
-    /// The step of one rank on its part of the batch in ms, instead of measuring it
+    /// The step of one rank on its part of the batch in ms, instead of measuring it; packing and sums
+    /// are measured here also then
     #[arg(long, value_name = "MS", value_parser = positive)]
     step_ms: Option<f64>,
     /// Steps to measure, of which the median counts
@@ -119,21 +116,22 @@ pub(crate) fn run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()> {
     // The largest part of a batch.
     plan.set_batch(plan.train.batch.div_ceil(ranks));
     let costs = RankCosts::of(&*workload, &plan, &device)?;
-    let rank_s = match args.step_ms {
-        Some(step_ms) => step_ms * 1e-3,
-        None => {
-            let total = u64::from(args.steps);
-            let progress = Progress { done: 0, total, unit: ProgressUnit::Samples };
-            display.preparing("measuring steps", progress);
-            let timed =
-                workload.time_work(&plan, TimedWork::Training, args.steps.into(), &device)?;
-            display.clear();
-            let seconds = timed.steps.iter().map(|step| step.seconds).collect();
-            median(seconds)
-        }
+    let total = u64::from(args.steps);
+    let progress = Progress { done: 0, total, unit: ProgressUnit::Samples };
+    display.preparing("measuring steps", progress);
+    let work = TimedWork::TrainingOnRanks(ranks);
+    let steps = workload.time_work(&plan, work, args.steps.into(), &device)?.steps;
+    display.clear();
+    let of_steps = |seconds: fn(&TimedStep) -> f64| median(steps.iter().map(seconds).collect());
+    let measured = RankTimes {
+        rank_s: args.step_ms.map_or_else(
+            || of_steps(|step| step.seconds - step.exchange_s),
+            |step_ms| step_ms * 1e-3,
+        ),
+        packing_s: if ranks == 1 { 0.0 } else { of_steps(|step| step.exchange_s) },
     };
     let interval = plan.train.checkpoint_every_steps.unwrap_or(steps_per_epoch);
-    let estimate = Estimate::of(args, costs, rank_s, (update, interval));
+    let estimate = Estimate::of(args, costs, measured, (update, interval));
     ensure!(estimate.step_s.is_finite(), "the estimate is not finite; the options are too extreme");
     for (name, line) in estimate.lines() {
         display.line(&hanging(&format!("{name:11}"), &line));
@@ -147,6 +145,14 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     (numbers[below] + numbers[above]) / 2.0
 }
 
+/// Seconds of a rank that has a core of its own.
+struct RankTimes {
+    /// Of its part of the batch.
+    rank_s: f64,
+    /// Of reading, packing and adding gradients and statistics, without a network.
+    packing_s: f64,
+}
+
 /// Everything that is printed.
 struct Estimate {
     ranks: usize,
@@ -155,7 +161,7 @@ struct Estimate {
     samples: usize,
     rank_s: f64,
     network_s: f64,
-    arithmetic_s: f64,
+    packing_s: f64,
     step_s: f64,
     /// Steps between checkpoints.
     interval: u64,
@@ -168,22 +174,22 @@ impl Estimate {
     fn of(
         args: &ScaleEstimateArgs,
         costs: RankCosts,
-        rank_s: f64,
+        measured: RankTimes,
         (samples, interval): (usize, u64),
     ) -> Self {
         let ranks = args.ranks as usize;
         let network =
             Network { latency_s: args.latency * 1e-6, bytes_per_s: args.bandwidth * 1e9 / 8.0 };
         let network_s = costs.exchange.seconds(ranks, network);
-        let arithmetic_s = args.ranks_per_core * arithmetic_s(costs.exchange, ranks);
-        let rank_s = args.ranks_per_core * rank_s;
+        let RankTimes { rank_s, packing_s } = measured;
+        let [rank_s, packing_s] = [rank_s, packing_s].map(|own| args.ranks_per_core * own);
         let checkpoint_s = costs.checkpoint_bytes as f64 / (args.storage * 1e6);
         let restarts = Restarts {
             checkpoint_s,
             restart_s: args.restart_s + ranks as f64 * checkpoint_s,
             failures_per_s: args.mtbf.map_or(0.0, |hours| ranks as f64 / (hours * 3600.0)),
         };
-        let step_s = rank_s + network_s + arithmetic_s;
+        let step_s = rank_s + network_s + packing_s;
         let has_failures = args.mtbf.is_some();
         Self {
             ranks,
@@ -191,7 +197,7 @@ impl Estimate {
             samples,
             rank_s,
             network_s,
-            arithmetic_s,
+            packing_s,
             step_s,
             interval,
             checkpoint_s,
@@ -224,10 +230,10 @@ impl Estimate {
             (
                 "exchange",
                 format!(
-                    "{} on the network, {} sent by each rank; {} of arithmetic",
+                    "{} on the network, {} sent by each rank; {} of packing and sums",
                     ms(self.network_s),
                     mb(sent),
-                    ms(self.arithmetic_s)
+                    ms(self.packing_s)
                 ),
             ),
             (
@@ -285,7 +291,7 @@ impl Estimate {
             "sent_bytes": self.costs.exchange.bytes(self.ranks),
             "rank_s": self.rank_s,
             "network_s": self.network_s,
-            "arithmetic_s": self.arithmetic_s,
+            "packing_s": self.packing_s,
             "step_s": self.step_s,
             "samples_per_s": self.samples as f64 / self.step_s,
             "efficiency": self.efficiency(),
@@ -300,60 +306,9 @@ impl Estimate {
     }
 }
 
-/// Seconds of the sums of a step without a network, measured: conversion, copies and additions.
-fn arithmetic_s(exchange: StepExchange, ranks: usize) -> f64 {
-    if ranks == 1 {
-        return 0.0;
-    }
-    let seconds = exchange.sums().map(|(count, wire)| {
-        let (mut sums, mut numbers) = (AllReduce::new(wire), vec![1e-3; count]);
-        let time = |()| {
-            let started = Instant::now();
-            // The engine cannot fail.
-            let _ = sums.sum(&mut Echo { ranks }, &mut numbers);
-            started.elapsed().as_secs_f64()
-        };
-        // The first one allocates.
-        [(); 3].map(time).into_iter().fold(f64::INFINITY, f64::min)
-    });
-    seconds.into_iter().sum()
-}
-
-/// Rank 0 among others from which it receives as many bytes as from real ones, at once.
-struct Echo {
-    ranks: usize,
-}
-
-impl Collective for Echo {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        self.ranks
-    }
-
-    fn broadcast(&mut self, _: usize, _: &mut [u8]) -> Result<(), CollectiveError> {
-        Ok(())
-    }
-
-    fn all_to_all(&mut self, send: &[u8], receive: &mut [u8]) -> Result<(), CollectiveError> {
-        receive.copy_from_slice(send);
-        Ok(())
-    }
-
-    fn all_gather(&mut self, send: &[u8], receive: &mut [u8]) -> Result<(), CollectiveError> {
-        receive.chunks_mut(send.len().max(1)).for_each(|part| part.copy_from_slice(send));
-        Ok(())
-    }
-
-    fn barrier(&mut self) -> Result<(), CollectiveError> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use updraft_distributed::Wire;
 
     use super::*;
@@ -370,14 +325,26 @@ mod tests {
         }
     }
 
+    #[derive(clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: ScaleEstimateArgs,
+    }
+
     #[test]
-    fn arithmetic_is_timed_where_there_are_other_ranks() {
-        let mut numbers = vec![1.0, 2.0, 3.0, 4.0];
-        AllReduce::new(Wire::F32).sum(&mut Echo { ranks: 2 }, &mut numbers).unwrap();
-        // It receives its own parts, [1, 2] and [3, 4], and their sum in both parts.
-        assert_eq!(numbers, [4.0, 6.0, 4.0, 6.0]);
+    fn ranks_that_share_a_core_compute_longer_and_exchange_as_long() {
         let exchange = StepExchange { gradients: 1000, wire: Wire::F32, statistics: 0 };
-        assert_eq!(arithmetic_s(exchange, 1), 0.0);
-        assert!(arithmetic_s(exchange, 4) > 0.0);
+        let costs = RankCosts { exchange, checkpoint_bytes: 8000 };
+        let estimate = |ranks_per_core: &str| {
+            let typed = ["of", "--ranks", "4", "--bandwidth", "1", "--latency", "100"];
+            let typed = typed.into_iter().chain(["--ranks-per-core", ranks_per_core]);
+            let args = Typed::try_parse_from(typed).unwrap().args;
+            Estimate::of(&args, costs, RankTimes { rank_s: 0.04, packing_s: 0.01 }, (64, 10))
+        };
+        let (own, shared) = (estimate("1"), estimate("2"));
+        assert_eq!([own.rank_s, own.packing_s], [0.04, 0.01]);
+        assert_eq!([shared.rank_s, shared.packing_s], [0.08, 0.02]);
+        assert!(own.network_s > 0.0 && shared.network_s == own.network_s);
+        assert!((shared.step_s - own.step_s - 0.05).abs() < 1e-12);
     }
 }

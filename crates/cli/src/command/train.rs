@@ -9,21 +9,24 @@ use serde_json::json;
 use updraft_device::Selection;
 use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
-    Beginning, ConfigError, LayerTimes, Observer, Opening, Plan, Registry, RunError, RunFolder,
-    Trained, Training, UnusedKey,
+    Beginning, ConfigError, LayerTimes, Observer, Plan, Registry, RunError, RunFolder, Trained,
+    Training, UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event};
 
 use super::launch::note_run;
 use super::would::{Would, find_inputs, of_training};
-use super::{Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open};
+use super::{
+    Check, ConfigArgs, device_of, device_of_rank, files_to_predict, next_predict, open,
+    open_in_silence,
+};
 use crate::batch_size::fitting_batch;
 use crate::device::make_default;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::program::quoted;
 use crate::progress::{Display, duration, evaluation_text};
-use crate::ranks::{Connected, Quiet, refuse_on_ranks};
+use crate::ranks::{Connected, Quiet, open_on_ranks, refuse_on_ranks};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
 use crate::{layer_table, stop};
@@ -250,37 +253,30 @@ fn train_on_ranks(
 ) -> Result<Trained> {
     let is_first = ranks.rank() == 0;
     refuse_on_ranks(&plan, ranks.size(), args.resume.is_some())?;
-    if !is_first {
-        // Rank 0 checks the folder, and writes the caches that the others read.
-        ranks.barrier()?;
-    }
     let began = (Instant::now(), updraft_device::cpu_seconds());
-    let resumed = args.resumed()?;
-    let (device, selection) = device_of_rank(&plan, local_rank)?;
-    // Errors that prevent the run are reported before the data is opened.
-    match &resumed {
-        Some(run) => {
-            run.refuse_other_model(&plan)?;
-            run.newest_checkpoint()?;
-            if is_first {
-                drop(run.lock()?);
+    let opened = open_on_ranks(&mut ranks, plan.task.writes_caches(), || {
+        let resumed = args.resumed()?;
+        let (device, selection) = device_of_rank(&plan, local_rank)?;
+        // Errors that prevent the run are reported before the data is opened.
+        match &resumed {
+            Some(run) => {
+                run.refuse_other_model(&plan)?;
+                run.newest_checkpoint()?;
+                if is_first {
+                    drop(run.lock()?);
+                }
             }
+            None if is_first => RunFolder::try_place(&args.runs, &plan)?,
+            None => {}
         }
-        None if is_first => RunFolder::try_place(&args.runs, &plan)?,
-        None => {}
-    }
-    let dir = args.config.data.as_deref();
-    let workload = match is_first {
-        true => {
-            let opened = open(&plan, dir, resumed.as_ref(), display)?;
-            ranks.barrier()?;
-            opened
-        }
-        false => {
-            let run = resumed.as_ref();
-            plan.task.open(&plan, Opening { dir, run, progress: &mut |_, _| {} })?
-        }
-    };
+        let (dir, run) = (args.config.data.as_deref(), resumed.as_ref());
+        let workload = match is_first {
+            true => open(&plan, dir, run, display)?,
+            false => open_in_silence(&plan, dir, run)?,
+        };
+        Ok((resumed, device, selection, workload))
+    });
+    let (resumed, device, selection, workload) = opened?;
     // A resumed run uses the batch size that its first part found.
     if plan.train.auto_batch.is_some() && resumed.is_none() {
         let batch = fitting_batch(&plan, &*workload, &selection, display)?;

@@ -20,14 +20,15 @@ fn number(estimate: &Value, name: &str) -> f64 {
 #[test]
 fn an_estimate_follows_from_the_step_of_a_rank_and_the_network() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let given = ["--step-ms", "40", "--set", "train.batch=64", "--mtbf", "1000", "--ranks"];
+    let given =
+        ["--step-ms", "40", "--steps", "1", "--set", "train.batch=64", "--mtbf", "1000", "--ranks"];
     let of =
         |ranks: &str, more: &[&str]| estimate(dir.path(), &[&given[..], &[ranks], more].concat());
     let (one, two, four) = (of("1", &[]), of("2", &[]), of("4", &[]));
     for (estimate, ranks) in [(&one, 1.0), (&two, 2.0), (&four, 4.0)] {
-        let [rank, network, arithmetic, step] =
-            ["rank_s", "network_s", "arithmetic_s", "step_s"].map(|name| number(estimate, name));
-        assert!((rank - 0.04).abs() < 1e-12 && (rank + network + arithmetic - step).abs() < 1e-12);
+        let [rank, network, packing, step] =
+            ["rank_s", "network_s", "packing_s", "step_s"].map(|name| number(estimate, name));
+        assert!((rank - 0.04).abs() < 1e-12 && (rank + network + packing - step).abs() < 1e-12);
         assert!((number(estimate, "efficiency") - rank / step).abs() < 1e-12);
         assert!((number(estimate, "samples_per_s") - 64.0 / step).abs() < 1e-6);
         let failures = number(estimate, "failures_per_s");
@@ -36,7 +37,7 @@ fn an_estimate_follows_from_the_step_of_a_rank_and_the_network() {
         assert!((number(estimate, "restart_s") - restart).abs() < 1e-9);
         assert_eq!(number(estimate, "checkpoint_every_steps"), 10.0, "one an epoch");
     }
-    assert_eq!([number(&one, "network_s"), number(&one, "arithmetic_s")], [0.0, 0.0]);
+    assert_eq!([number(&one, "network_s"), number(&one, "packing_s")], [0.0, 0.0]);
     // By hand, of the numbers that are printed: 100 µs and 125 MB/s, two ranks. Gathering takes two
     // latencies and 1032 bytes, each of three sums two latencies and twice a half of its numbers.
     let (gradients, statistics) = (number(&two, "gradients"), number(&two, "statistics"));
@@ -50,8 +51,16 @@ fn an_estimate_follows_from_the_step_of_a_rank_and_the_network() {
     assert_eq!(number(&rare, "checkpoint_every_steps"), 1000.0);
     assert!(number(&rare, "useful_share") > number(&two, "useful_share"));
 
+    // Four ranks on two cores: the computation takes twice as long, the network as long as before.
+    let crowded = of("4", &["--ranks-per-core", "2"]);
+    assert!((number(&crowded, "rank_s") - 0.08).abs() < 1e-12, "{crowded}");
+    assert_eq!(number(&crowded, "network_s"), number(&four, "network_s"));
+    let [rank, network, packing, step] =
+        ["rank_s", "network_s", "packing_s", "step_s"].map(|name| number(&crowded, name));
+    assert!((rank + network + packing - step).abs() < 1e-12 && packing > 0.0, "{crowded}");
+
     let measured = estimate(dir.path(), &["--ranks", "2", "--steps", "2"]);
-    assert!(number(&measured, "rank_s") > 0.0);
+    assert!(number(&measured, "rank_s") > 0.0 && number(&measured, "packing_s") > 0.0);
     assert_eq!(measured["best_checkpoint_every_steps"], Value::Null, "without failures");
 }
 
@@ -65,6 +74,10 @@ fn options_out_of_range_are_refused_by_name() {
         (&["--ranks", "2", "--bandwidth", "1", "--latency", "nan"], "it must be above 0"),
         (&["--ranks", "2", "--bandwidth", "1"], "--latency"),
         (&["--ranks", "2", "--bandwidth", "1", "--latency", "1", "--mtbf", "x"], "be a number"),
+        (
+            &["--ranks", "2", "--bandwidth", "1", "--latency", "1", "--ranks-per-core", "0.5"],
+            "at least 1",
+        ),
         (&["--ranks", "100", "--bandwidth", "1", "--latency", "1"], "`train.batch` is"),
     ] {
         let said = run(dir.path(), &[&["scale-estimate"], arguments].concat());

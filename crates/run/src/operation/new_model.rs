@@ -1,7 +1,7 @@
 //! The new model of a run, checked against the memory of the machine and the plan.
 
-use burn::module::Module;
-use burn::tensor::Device;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
 use updraft_trainer::{Freeze, TrainError};
 
 use crate::config::Plan;
@@ -9,6 +9,9 @@ use crate::error::RunError;
 use crate::task::Workload;
 
 /// A model for a new run, or for one that is resumed and loads its parameters afterwards.
+///
+/// The parameters of a new run are drawn here: burn draws them when they are first used, so that they
+/// would depend on the number of ranks, on dropout and on averages.
 ///
 /// In a box, because models are large values on the stack.
 pub(super) fn new_model<W: Workload>(
@@ -18,9 +21,24 @@ pub(super) fn new_model<W: Workload>(
     is_resumed: bool,
 ) -> Result<Box<W::Model>, RunError> {
     let drawn = workload.init(device);
-    let model = if is_resumed { drawn } else { workload.prepare(plan, drawn, device)? };
+    let model = match is_resumed {
+        true => drawn,
+        false => {
+            drawn.visit(&mut Draw);
+            workload.prepare(plan, drawn, device)?
+        }
+    };
     check_frozen(plan, &model)?;
     Ok(Box::new(plan.precision.autocast(model)))
+}
+
+/// Uses every parameter once, in module order.
+struct Draw;
+
+impl ModuleVisitor for Draw {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        drop(param.val());
+    }
 }
 
 /// Returns an error for a key that freezes parameters which the model does not have.

@@ -147,7 +147,13 @@ pub(super) fn open_shared(
     created: Option<RunFolder>,
     path: &Path,
 ) -> Result<RunFolder, RunError> {
-    agree_on_folder(collective, path)?;
+    if let Err(error) = agree_on_folder(collective, path) {
+        if let (Some(folder), RunError::NotShared { .. }) = (&created, &error) {
+            // It was created a moment ago, and has nothing to resume from.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+        return Err(error);
+    }
     match created {
         Some(folder) => Ok(folder),
         None => RunFolder::open(path),

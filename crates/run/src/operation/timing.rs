@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
+use updraft_distributed::{Alone, Shared, Unconnected};
 use updraft_precision::LossScaler;
 use updraft_trainer::{
-    BatchStream, EpochStream, StepAt, StepContext, Task, Tensors, TrainError,
-    train_step_accumulated,
+    BatchStream, EpochStream, Mode, StepAt, StepContext, StepTimes, Task, Tensors, TrainError,
+    train_step_on_ranks,
 };
 
 use super::initial::initial_model;
@@ -22,6 +23,8 @@ use crate::task::{StreamUse, Workload};
 pub enum TimedWork {
     /// Training steps: waiting for data, copying it, forward, backward and update.
     Training,
+    /// The same as one of so many ranks, whose exchange takes no time on a network.
+    TrainingOnRanks(usize),
     /// Forward passes on test data: waiting for data, copying it, and forward.
     Inference,
 }
@@ -39,12 +42,15 @@ pub struct Timed {
 /// A step that was timed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedStep {
-    /// Samples of all its batches.
+    /// Samples of all its batches, of one rank.
     pub samples: usize,
     /// Wall time in seconds until the device was done.
     pub seconds: f64,
     /// The part of it that waited for batches.
     pub data_s: f64,
+    /// The part of it that exchanged with other ranks: reading gradients and statistics, packing,
+    /// sums, and writing them back.
+    pub exchange_s: f64,
 }
 
 /// The longest wait for workers to read ahead.
@@ -62,7 +68,11 @@ pub(super) fn time_work<W: Workload>(
     device: &Device,
 ) -> Result<Timed, RunError> {
     match work {
-        TimedWork::Training => time_training(workload, plan, steps, device),
+        TimedWork::Training => time_training(workload, plan, steps, (device, Shared::new(Alone))),
+        TimedWork::TrainingOnRanks(ranks) => {
+            let collective = Shared::new(Unconnected::new(ranks));
+            time_training(workload, plan, steps, (device, collective))
+        }
         TimedWork::Inference => time_inference(workload, plan, steps, device),
     }
 }
@@ -71,35 +81,42 @@ fn time_training<W: Workload>(
     workload: &W,
     plan: &Plan,
     steps: usize,
-    device: &Device,
+    (device, collective): (&Device, Shared),
 ) -> Result<Timed, RunError> {
     let (task, settings) = (workload.task(), plan.run_settings(Path::new("")));
     let train = workload.streams(plan, StreamUse::Reading)?.train;
-    let mut model = Some(*initial_model(workload, plan, device)?);
+    let model = *initial_model(workload, plan, device)?;
     let device = training_device(plan, device.clone());
     let mut optimizer = plan.train.optimizer.init();
     let mut scaler = LossScaler::try_new(settings.loss_scale).map_err(TrainError::from)?;
     let learning_rate = settings.learning_rate;
     let mut at = StepAt { epoch: 0, step: 0, learning_rate, seed: plan.seed };
+    let mut ranks = plan.train.distributed.ranks(collective);
+    let context = StepContext { mode: Mode::Training, epoch: 0, step: 0, seed: plan.seed };
+    let on = (&device, plan.precision);
+    ranks.follow_batch_norms(task, &model, &*train, on, context)?;
+    let mut model = Some(model);
     let clock = Clock { split: "training", plan, batches: settings.accumulate, steps };
     clock.run(&*train, &mut |batches| {
         let failed = |cause| TrainError::Data { epoch: 0, split: "training", cause };
         let place = |batch| task.place(batch, &device).map_err(failed);
         let current = model.take().expect("a step that fails ends the timing");
-        let (updated, outcome) = train_step_accumulated(
+        let (updated, outcome) = train_step_on_ranks(
             task,
             current,
             &mut optimizer,
             &mut scaler,
             &mut batches.into_iter().map(place),
-            &settings.step,
-            at,
+            (&settings.step, at),
+            &mut ranks,
         )?;
         model = Some(updated);
         at.step += 1;
         // An error of the device is reported at the next read of a tensor.
         let _ = device.sync();
-        Ok(outcome.samples)
+        let StepTimes { rank_wait_us, exchange_us, .. } = outcome.times;
+        let exchange_s = 1e-6 * (rank_wait_us + exchange_us) as f64;
+        Ok(Done { samples: outcome.samples / ranks.size(), exchange_s })
     })
 }
 
@@ -126,12 +143,18 @@ fn time_inference<W: Workload>(
             samples += task.samples(&target);
             drop(output);
         }
-        Ok(samples)
+        Ok(Done { samples, exchange_s: 0.0 })
     })
 }
 
-/// A step of the work: returns its samples.
-type Step<'a, B> = &'a mut dyn FnMut(Vec<B>) -> Result<usize, RunError>;
+/// A step that is done.
+struct Done {
+    samples: usize,
+    exchange_s: f64,
+}
+
+/// A step of the work.
+type Step<'a, B> = &'a mut dyn FnMut(Vec<B>) -> Result<Done, RunError>;
 
 /// Runs steps and reads the clock.
 struct Clock<'a> {
@@ -167,11 +190,11 @@ impl Clock<'_> {
                 let started = Instant::now();
                 let Some(batches) = self.take(&mut *epoch)? else { break };
                 let data_s = started.elapsed().as_secs_f64();
-                let samples = step(batches)?;
+                let Done { samples, exchange_s } = step(batches)?;
                 let seconds = started.elapsed().as_secs_f64();
                 // The first one of the second pass starts the threads that load data.
                 if is_warm {
-                    steps.push(TimedStep { samples, seconds, data_s });
+                    steps.push(TimedStep { samples, seconds, data_s, exchange_s });
                 } else {
                     let ahead = stream.read_ahead().min(stream.batches()) as f64;
                     let filled = ahead * data_s / self.batches as f64;
@@ -250,7 +273,9 @@ mod tests {
         for (read_ahead, first_pass) in [(0, 4), (3, 7), (30, 10)] {
             let stream = Ahead { read_ahead, taken: RefCell::default() };
             let clock = Clock { split: "test", plan: &plan, batches: 1, steps: 3 };
-            let timed = clock.run(&stream, &mut |batches| Ok(batches.len())).expect("timed");
+            let timed = clock
+                .run(&stream, &mut |batches| Ok(Done { samples: batches.len(), exchange_s: 0.0 }));
+            let timed = timed.expect("timed");
             assert_eq!(timed.steps.len(), 3);
             let expected: Vec<usize> = (0..first_pass).chain(0..4).collect();
             assert_eq!(*stream.taken.borrow(), expected, "{read_ahead} ahead");

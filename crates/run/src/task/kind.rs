@@ -178,6 +178,12 @@ pub trait TaskPlan {
         None
     }
 
+    /// Whether [`open`](Self::open) writes caches that the next opening reads; by default it writes
+    /// none. Of several ranks one then opens the data before the others.
+    fn writes_caches(&self) -> bool {
+        false
+    }
+
     /// Checks that [`Workload::streams`](super::Workload::streams) keeps the data on the device of
     /// [`StreamUse::Training`](super::StreamUse::Training) for a plan with `train.resident`.
     ///

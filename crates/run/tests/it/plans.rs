@@ -281,3 +281,17 @@ fn the_built_in_quickstart_is_the_documented_file() {
     let documented = std::fs::read_to_string(path).expect("the documented file");
     assert_eq!(TASKS[0].quickstart(), documented, "copy the file of `configs/` into the crate");
 }
+
+#[test]
+fn only_files_that_opening_writes_make_ranks_wait() {
+    for (text, expected) in [
+        ("[data]\nsource = \"folders\"\n", false),
+        ("[data]\nsource = \"folders\"\ncache = { kind = \"memory\" }\n", false),
+        ("[data]\nsource = \"folders\"\ncache = { kind = \"file\", folder = \"c\" }\n", true),
+        ("task = \"tables\"\n", false),
+        ("task = \"masked-images\"\n", false),
+    ] {
+        let planned = read_with(text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(planned.plan.task.writes_caches(), expected, "{text}");
+    }
+}

@@ -2,18 +2,19 @@
 
 mod evaluation;
 mod fingerprint;
+mod flags;
 mod packing;
 mod start;
 mod statistics;
 mod synchronized;
 
-use std::collections::HashMap;
-
-use burn::module::{Module, ParamId};
+use burn::module::Module;
 use burn::optim::GradientsParams;
+use burn::tensor::Device;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use updraft_distributed::{AllReduce, Alone, Collective, Shared, Wire, gather};
+use updraft_precision::Policy;
 
 pub use self::evaluation::evaluate_on_ranks;
 pub(crate) use self::fingerprint::fingerprint;
@@ -23,9 +24,13 @@ pub(crate) use self::statistics::Statistics;
 pub use self::statistics::count_statistics;
 pub use self::synchronized::{GatherNumbers, Synchronize};
 use crate::bits::Bits;
+use crate::bn_recompute::{followers, keeps_statistics};
 use crate::error::TrainError;
 use crate::events::Control;
 use crate::metric::{LossSums, Score};
+use crate::stream::BatchStream;
+use crate::task::{StepContext, Task};
+use crate::tensors::Tensors;
 
 /// The ranks of a data-parallel run, for [`Run::train_on_ranks`](crate::Run::train_on_ranks).
 ///
@@ -64,6 +69,7 @@ pub(crate) struct StepShare<S> {
     /// The loss that is not finite, and the first tensor that is not.
     pub(crate) bad: Option<(Bits, String)>,
     /// Which parameters have a gradient, in module order.
+    #[serde(with = "flags")]
     pub(crate) has_gradient: Vec<bool>,
     /// The samples of each batch.
     pub(crate) counts: Vec<usize>,
@@ -193,14 +199,37 @@ impl Ranks {
         Ok(packing::unpack(&numbers, expected, model))
     }
 
-    /// Prepares [`merge_statistics`](Self::merge_statistics): how the statistics of a model follow
-    /// its batches, by the parameter of a running variance.
-    pub(crate) fn follow_statistics<M: Module>(
+    /// Measures how the local batch norms of a model follow the batches, on the first one of this
+    /// rank in the epoch, before the first update: running means and variances then count a batch of
+    /// all ranks as one. Without it every rank keeps its own.
+    ///
+    /// # Errors
+    /// [`TrainError::Data`] for the batch, [`TrainError::Collective`] if a rank is lost, or has
+    /// layers that follow otherwise.
+    ///
+    /// # Panics
+    /// As the task.
+    pub fn follow_batch_norms<M: Module, T: Task<M>>(
         &mut self,
+        task: &T,
         model: &M,
-        followers: &HashMap<ParamId, (ParamId, f64)>,
+        stream: &dyn BatchStream<T::Batch>,
+        (device, policy): (&Device, Policy),
+        context: StepContext,
     ) -> Result<(), TrainError> {
-        self.layout = Layout::of(model, followers);
+        if self.is_alone() || self.synchronizes() || !keeps_statistics(model) {
+            return Ok(());
+        }
+        let epoch = context.epoch;
+        let failed = |cause| TrainError::Data { epoch, split: "training", cause };
+        // As in `serve`, copies of a model do not use burn's recomputation strategy.
+        let device = device.clone().without_autodiff().autodiff();
+        let batch = stream.epoch(epoch).next().transpose().map_err(failed)?;
+        let Some(batch) = batch else { return Ok(()) };
+        let (input, _) = task.place(batch, &device).map_err(failed)?;
+        let input = input.cast_floats(policy.compute);
+        let forward = |model: &M, input| drop(task.forward(model, input, &context));
+        self.layout = Layout::of(model, &followers(model, &forward, &input));
         let roles = format!("{:?}", self.layout);
         self.agree(&[("the momentum of the model's batch norms", roles)])
     }

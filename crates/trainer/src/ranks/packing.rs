@@ -50,8 +50,9 @@ pub(super) fn unpack<M: Module>(
     unpack.gradients
 }
 
+/// The numbers of a [`flat`] tensor.
 pub(super) fn floats(data: TensorData) -> Vec<f32> {
-    data.iter().collect()
+    data.try_into_vec().expect("it was cast to f32")
 }
 
 pub(super) fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {

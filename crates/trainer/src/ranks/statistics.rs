@@ -116,16 +116,17 @@ impl Layout {
         }
         let (rank, ranks) = (collective.rank(), collective.size());
         let batches = statistics.seen.len() - 1;
-        let weight = |batch: usize| {
+        let weight_of = |batch: usize| {
             let all: usize = counts.iter().filter_map(|of_rank| of_rank.get(batch)).sum();
             counts[rank][batch] as f64 / all as f64
         };
+        let weights: Vec<f64> = (0..batches).map(weight_of).collect();
         let mut numbers = Vec::new();
         for (at, role) in roles.iter().enumerate() {
             match role.share() {
                 Some(share) => (0..batches).for_each(|batch| {
                     let seen = in_batch(statistics, at, batch, share);
-                    numbers.extend(seen.map(|number| (weight(batch) * number) as f32));
+                    numbers.extend(seen.map(|number| (weights[batch] * number) as f32));
                 }),
                 None => {
                     let own = statistics.after_update().0[at].iter();
@@ -144,10 +145,11 @@ impl Layout {
             for batch in 0..batches {
                 let of_all = &numbers[starts[mean] + batch * length..][..length];
                 let own = in_batch(statistics, mean, batch, share);
-                between
-                    .extend(own.zip(of_all).map(|(own, &all)| {
-                        (weight(batch) * (own - f64::from(all)).powi(2)) as f32
-                    }));
+                between.extend(
+                    own.zip(of_all).map(|(own, &all)| {
+                        (weights[batch] * (own - f64::from(all)).powi(2)) as f32
+                    }),
+                );
             }
         }
         sums.sum(collective, &mut between)?;

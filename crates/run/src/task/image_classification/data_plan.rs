@@ -207,6 +207,12 @@ impl DataPlan {
         Self { height, width, ..Self::read(&settings).expect("defaults") }
     }
 
+    /// Whether opening the data writes files that another opening reads.
+    pub(super) const fn writes_caches(&self) -> bool {
+        let inflates = matches!(self.source, DataSource::Archives { inflate_to: Some(_), .. });
+        inflates || matches!(self.cache, CachePlan::File { .. })
+    }
+
     /// Height and width.
     pub(super) const fn size(&self) -> (usize, usize) {
         (self.height, self.width)

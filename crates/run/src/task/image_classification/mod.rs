@@ -218,6 +218,10 @@ impl TaskPlan for ImagePlan {
         self.model.network(classes).logits(plan, folder, device)
     }
 
+    fn writes_caches(&self) -> bool {
+        self.data.writes_caches()
+    }
+
     fn resident(&self) -> Result<(), &'static str> {
         Ok(())
     }
