@@ -5,6 +5,7 @@ mod attention;
 mod axes;
 mod constant;
 mod error;
+mod in_burn;
 mod reader;
 mod record;
 mod reduction;

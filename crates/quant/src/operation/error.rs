@@ -140,6 +140,12 @@ pub enum OperationError {
         /// Rows and columns of a block.
         block: usize,
     },
+    /// Tensors that recorded operations do not read.
+    #[error("recorded operations of burn read tensors of other sizes than {shapes:?}")]
+    Recorded {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
+    },
     /// The windows do not fit.
     #[error("{cause}")]
     Geometry {

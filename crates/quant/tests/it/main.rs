@@ -8,6 +8,8 @@ mod evaluation;
 #[cfg(feature = "burn")]
 mod fake_quantized;
 mod file;
+#[cfg(feature = "burn")]
+mod in_burn;
 mod in_f32;
 mod low_bits;
 mod memory;
