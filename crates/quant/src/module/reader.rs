@@ -22,12 +22,14 @@ impl Graph {
     /// tuple of tensors. burn records the operations on a device of its own, for batches of two
     /// sizes. Element-wise operations on one tensor become one
     /// [function](Self::function); values that do not depend on the input are computed at capture.
+    /// Operations without a kernel are left to burn: they run in f32, sample by sample, and may
+    /// print burn's message of a panic while it is tried whether they can.
     /// Layers are named by the paths of their parameters, others by their operation and number;
     /// inputs are `input`, outputs `output`, with numbers where there are several.
     ///
     /// # Errors
-    /// [`CaptureError`] names the operation and its position if a graph does not support it, or if
-    /// the module's operations depend on the batch size.
+    /// [`CaptureError`] names the operation and its position if it is random, joins samples of the
+    /// batch or cannot be left to burn, or if the module's operations depend on the batch size.
     ///
     /// # Panics
     /// If `forward` panics for samples of these shapes.

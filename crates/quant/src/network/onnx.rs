@@ -31,7 +31,7 @@ impl QuantizedModel {
     /// # Errors
     /// [`ExportError`] names a layer that burn computes, which ONNX does not have.
     pub fn to_onnx(&self) -> Result<Vec<u8>, ExportError> {
-        match self.layers.iter().find(|layer| !layer.operation.is_in_onnx()) {
+        match self.layers.iter().find(|layer| layer.operation.is_in_burn()) {
             Some(layer) => Err(ExportError { layer: layer.name.clone() }),
             None => Ok(self.in_int8().export()),
         }

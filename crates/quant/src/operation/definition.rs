@@ -68,9 +68,9 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether ONNX has it.
-    fn is_in_onnx(&self) -> bool {
-        true
+    /// Whether burn computes it, in f32, possibly with infinite results; no other runtime knows it.
+    fn is_in_burn(&self) -> bool {
+        false
     }
 
     /// Adds its nodes to an ONNX file; returns the name of their value, before it is rectified.

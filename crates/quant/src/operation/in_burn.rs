@@ -171,8 +171,8 @@ impl Operation for InBurn {
         output.is_some_and(|output| output.as_slice::<f32>().is_ok_and(|y| y.len() == numbers))
     }
 
-    fn is_in_onnx(&self) -> bool {
-        false
+    fn is_in_burn(&self) -> bool {
+        true
     }
 
     fn export(&self, _: &mut Node<'_>) -> String {
@@ -222,5 +222,72 @@ impl<F: FnMut(&mut f64)> IrVisitorMut for EachNumber<F> {
         if let ScalarIr::Float(number) = scalar {
             (self.0)(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::ir::{FlipOpIr, MaskFillOpIr};
+    use burn::tensor::{BoolStore, Shape};
+
+    use super::*;
+
+    fn tensor(id: u64, shape: &[usize], dtype: DType) -> TensorIr {
+        let (id, shape) = (TensorId::new(id), Shape::from(shape.to_vec()));
+        TensorIr { id, shape, status: TensorStatus::ReadOnly, dtype }
+    }
+
+    /// A row in reverse, then filled with infinity where a constant mask is set.
+    fn filled(axes: Vec<usize>) -> InBurn {
+        let (input, turned) = (tensor(1, &[1, 3], DType::F32), tensor(2, &[1, 3], DType::F32));
+        let (mask, output) =
+            (tensor(3, &[1, 3], DType::Bool(BoolStore::Native)), tensor(4, &[1, 3], DType::F32));
+        let flip = FlipOpIr { input: input.clone(), out: turned.clone(), axes };
+        let fill = MaskFillOpIr {
+            tensor: turned,
+            mask: mask.clone(),
+            value: ScalarIr::Float(f64::NEG_INFINITY),
+            out: output.clone(),
+        };
+        let operations = vec![
+            OperationIr::BaseFloat(BaseOperationIr::Flip(flip)),
+            OperationIr::BaseFloat(BaseOperationIr::MaskFill(fill)),
+        ];
+        InBurn { operations, inputs: vec![input], constants: vec![mask], output }
+    }
+
+    #[test]
+    fn a_written_operation_is_read_and_computed() {
+        let text = serde_json::to_string(&filled(vec![1])).expect("settings");
+        let read: InBurn = serde_json::from_str(&text).expect("the same");
+        assert_eq!(serde_json::to_string(&read).expect("settings"), text);
+        let given = read.given(&[&[1.0, 2.0, 3.0]], &[0.0, 1.0, 0.0]);
+        let y = read.try_compute(given).expect("computed");
+        let y: Vec<f32> = y.try_into_vec().expect("in f32");
+        assert_eq!(y, [3.0, f32::NEG_INFINITY, 1.0]);
+        assert_eq!(read.shape(&[vec![3]], Lens { weights: 0, bias: 3 }), Ok(vec![3]));
+        assert!(read.shape(&[vec![4]], Lens { weights: 0, bias: 3 }).is_err());
+        assert!(read.shape(&[vec![3]], Lens { weights: 0, bias: 2 }).is_err());
+    }
+
+    #[test]
+    fn a_damaged_operation_is_refused() {
+        let read = |operation: &InBurn| {
+            let text = serde_json::to_string(operation).expect("settings");
+            serde_json::from_str::<InBurn>(&text).is_ok()
+        };
+        let mut other = filled(vec![1]);
+        other.inputs[0].id = TensorId::new(9);
+        assert!(!read(&other), "it reads a tensor that is not there");
+        let mut other = filled(vec![1]);
+        other.constants[0].shape = Shape::from(vec![1 << 31, 1 << 31, 1 << 31]);
+        assert!(!read(&other), "it is too large");
+        let mut other = filled(vec![1]);
+        other.output.dtype = DType::I64;
+        assert!(!read(&other), "it does not return numbers of f32");
+        let shapes = Shapes { x: vec![vec![3]], y: vec![3] };
+        let parameters = Parameters::new(&[], &[0.0; 3]);
+        assert!(filled(vec![1]).is_runnable(&parameters, &shapes));
+        assert!(!filled(vec![7]).is_runnable(&parameters, &shapes), "there is no such axis");
     }
 }
