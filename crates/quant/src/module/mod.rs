@@ -6,6 +6,7 @@ mod axes;
 mod constant;
 mod error;
 mod in_burn;
+mod norm;
 mod reader;
 mod record;
 mod reduction;

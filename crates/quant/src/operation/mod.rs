@@ -38,6 +38,8 @@ pub(crate) use float::LazyFloatKernel;
 pub use function::{Binary, Function, Unary};
 #[cfg(feature = "burn")]
 pub(crate) use in_burn::{InBurn, data, is_pure};
+#[cfg(feature = "burn")]
+pub(crate) use normalize::{Normalize, Over};
 pub(crate) use parameters::{Lens, Parameters};
 pub(crate) use registry::read;
 #[cfg(feature = "burn")]

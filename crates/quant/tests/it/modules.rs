@@ -104,7 +104,7 @@ fn activations(table: &mut Table) {
         "Elu" EluConfig::new().init();
         "Gelu" Gelu::new();
         "Gelu` with `tanh" Gelu::new_approximate();
-        "Glu" Glu::new(1);
+        "GLU" GLU::new(1);
         "HardShrink" HardShrinkConfig::new().init();
         "HardSigmoid" HardSigmoidConfig::new().init();
         "HardSwish" HardSwish::new();
@@ -119,7 +119,7 @@ fn activations(table: &mut Table) {
         "Selu" Selu::new();
         "Shrink" ShrinkConfig::new().init();
         "Sigmoid" Sigmoid::new();
-        "Silu" Silu::new();
+        "SiLU" SiLU::new();
         "SoftShrink" SoftShrinkConfig::new().init();
         "Softplus" SoftplusConfig::new().init();
         "Softsign" Softsign::new();
@@ -232,7 +232,7 @@ fn sequences(table: &mut Table) {
 
 #[test]
 fn each_module_of_burn_is_computed_as_the_guide_says() {
-    let device = devices().remove(0);
+    let device = devices()[0].clone();
     device.seed(1);
     let mut table = Table { device, rows: Vec::new(), wrong: Vec::new() };
     activations(&mut table);
