@@ -216,7 +216,7 @@ impl Task for Int8Network {
         let path = folder.join(FILE);
         // The form with which onnxruntime is fastest.
         let by = Quantization::new(Calibration::MinMax).separate_sums();
-        std::fs::write(&path, self.quantized(by)?.to_onnx())
+        std::fs::write(&path, self.quantized(by)?.to_onnx()?)
             .with_context(|| format!("writing `{}`", path.display()))
     }
 

@@ -171,7 +171,7 @@ fn write(model: &QuantizedModel, folder: &FilePath) -> Result<(), Box<dyn Error>
     let mut slices: Vec<&mut [f32]> = answers.iter_mut().map(|all| &mut all[..]).collect();
     model.run_all(Isa::detect(), &[&x], &mut slices, &mut Workspace::new(), 1);
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("model.onnx"), model.to_onnx())?;
+    fs::write(folder.join("model.onnx"), model.to_onnx()?)?;
     fs::write(folder.join("images.f32"), bytes(&x))?;
     fs::write(folder.join("answers.f32"), bytes(&answers.concat()))?;
     Ok(())

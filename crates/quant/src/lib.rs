@@ -11,7 +11,7 @@ mod weights;
 
 // Networks in f32 and in int8.
 pub use network::{
-    Arithmetic, Calibrated, FileError, Observation, Plan, PlannedLayer, Quantization,
+    Arithmetic, Calibrated, ExportError, FileError, Observation, Plan, PlannedLayer, Quantization,
     QuantizeError, QuantizedModel, Reason, RoundedLayer, Rounding, Workspace,
 };
 pub use network::{Graph, GraphError, Port, Samples, Value};

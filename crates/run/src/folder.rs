@@ -326,6 +326,20 @@ impl RunFolder {
         })
     }
 
+    /// Deletes a file of the folder, if it is there.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn remove(&self, name: &str) -> Result<(), RunError> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                Err(RunError::io("remove", &path, cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Opens `log.jsonl` to append to it.
     ///
     /// # Errors

@@ -30,7 +30,9 @@ const SAME_IN_CODES: f32 = 0.1;
 const BATCHES: [usize; 2] = [1, 32];
 
 /// The files that a quantization writes to the run folder.
-const FILES: [&str; 3] = [Int8Network::FILE, "model.onnx", Int8Network::REPORT];
+const FILES: [&str; 3] = [Int8Network::FILE, ONNX, Int8Network::REPORT];
+
+const ONNX: &str = "model.onnx";
 
 /// A network to quantize, and its origin.
 pub(crate) struct Quantizing<'a> {
@@ -181,14 +183,20 @@ impl Quantizing<'_> {
             "device": device_name,
             "checkpoint": checkpoint,
         });
-        let contents = [model.to_bytes(), model.to_onnx(), serde_json::to_vec_pretty(&report)?];
+        let onnx = model.to_onnx();
+        let missing = onnx.as_ref().err().map_or(String::new(), |error| format!("no {ONNX}: {error}\n"));
+        let contents =
+            [Some(model.to_bytes()), onnx.ok(), Some(serde_json::to_vec_pretty(&report)?)];
         chosen.write(folder)?;
         for (name, content) in FILES.iter().zip(contents) {
-            folder.write(name, &content)?;
+            match content {
+                Some(content) => folder.write(name, &content)?,
+                None => folder.remove(name)?,
+            }
         }
         let rounded = model.rounded_layers();
         let times = speed.map_or(String::new(), |table| table.to_string());
-        Ok(chosen_bits.lines() + &times + &table(&evaluation, &latencies, &methods, rounded))
+        Ok(missing + &chosen_bits.lines() + &times + &table(&evaluation, &latencies, &methods, rounded))
     }
 }
 

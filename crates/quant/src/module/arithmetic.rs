@@ -74,7 +74,12 @@ impl Reader<'_> {
             N::Add(both) => return self.binary(Binary::Add, both),
             N::Sub(both) => return self.binary(Binary::Subtract, both),
             N::Mul(both) => return self.binary(Binary::Multiply, both),
-            N::Div(both) => return self.binary(Binary::Divide, both),
+            N::Div(both) => {
+                return match self.norm(both)? {
+                    None => self.binary(Binary::Divide, both),
+                    norm => Ok(norm),
+                };
+            }
             N::AddScalar(both) => self.with_number(Binary::Add, both),
             N::SubScalar(both) => self.with_number(Binary::Subtract, both),
             N::MulScalar(both) => self.with_number(Binary::Multiply, both),

@@ -29,7 +29,7 @@ impl std::fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// An operation that a graph does not have.
+    /// An operation that neither a graph has nor burn can compute for one sample.
     #[error(
         "{place}: {what}; graphs do not support it, compute it outside of the captured function"
     )]

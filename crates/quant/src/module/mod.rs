@@ -5,6 +5,8 @@ mod attention;
 mod axes;
 mod constant;
 mod error;
+mod in_burn;
+mod norm;
 mod reader;
 mod record;
 mod reduction;

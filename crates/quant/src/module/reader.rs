@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use burn::backend::ir::{TensorId, TensorIr};
+use burn::backend::ir::{OperationIr, TensorId, TensorIr};
 use burn::module::Module;
 use burn::tensor::DType;
 
@@ -22,12 +22,14 @@ impl Graph {
     /// tuple of tensors. burn records the operations on a device of its own, for batches of two
     /// sizes. Element-wise operations on one tensor become one
     /// [function](Self::function); values that do not depend on the input are computed at capture.
+    /// Operations without a kernel are left to burn: they run in f32, sample by sample, and may
+    /// print burn's message of a panic while it is tried whether they can.
     /// Layers are named by the paths of their parameters, others by their operation and number;
     /// inputs are `input`, outputs `output`, with numbers where there are several.
     ///
     /// # Errors
-    /// [`CaptureError`] names the operation and its position if a graph does not support it, or if
-    /// the module's operations depend on the batch size.
+    /// [`CaptureError`] names the operation and its position if it is random, joins samples of the
+    /// batch or cannot be left to burn, or if the module's operations depend on the batch size.
     ///
     /// # Panics
     /// If `forward` panics for samples of these shapes.
@@ -53,10 +55,17 @@ impl Graph {
         }
         let recording = record(module, &shapes, forward)?;
         let meanings = recording.inputs.iter().copied().zip(values).collect();
-        let counts = HashMap::new();
-        let mut reader = Reader { recording: &recording, graph, meanings, place, counts };
+        let (in_burn, counts) = (HashMap::new(), HashMap::new());
+        let mut reader = Reader { recording: &recording, graph, meanings, in_burn, place, counts };
         reader.read()?;
         for (index, output) in recording.outputs.iter().enumerate() {
+            if let Some(&index) = reader.in_burn.get(output) {
+                let operation = &recording.operations[index];
+                reader.place.operation = kind(operation);
+                let place = Place { index, ..reader.place };
+                let dtype = operation.outputs().next().expect("it gives the output").dtype;
+                return Err(CaptureError::DType { place, dtype });
+            }
             if !matches!(reader.meanings.get(output), Some(Meaning::Value { .. })) {
                 return Err(CaptureError::Constant);
             }
@@ -84,12 +93,14 @@ impl Meaning {
 }
 
 pub(crate) struct Reader<'a> {
-    recording: &'a Recording,
+    pub(super) recording: &'a Recording,
     pub(crate) graph: Graph,
     pub(super) meanings: HashMap<TensorId, Meaning>,
+    /// The operations that compute tensors which the graph has no values for.
+    pub(super) in_burn: HashMap<TensorId, usize>,
     pub(super) place: Place,
     /// The number of layers of each kind without parameters.
-    counts: HashMap<&'static str, usize>,
+    counts: HashMap<String, usize>,
 }
 
 pub(crate) type Read<T> = Result<T, CaptureError>;
@@ -101,23 +112,15 @@ impl Reader<'_> {
             let layer = layer_of(recording, recorded);
             self.place.index = index;
             self.place.operation = kind(recorded);
-            let mut outputs = recorded.outputs();
-            let out = outputs.next().ok_or_else(|| self.unsupported("it gives no tensor"))?;
-            if outputs.next().is_some() {
-                return Err(self.unsupported("it gives several tensors"));
+            if let Err(error) = self.read_one(recorded, layer.as_deref()) {
+                let is_other = matches!(
+                    error,
+                    CaptureError::Unsupported { .. } | CaptureError::DType { .. }
+                );
+                if !is_other || !self.leave_to_burn(index, layer.as_deref())? {
+                    return Err(error);
+                }
             }
-            let mut meaning = match self.order(recorded)? {
-                Some(meaning) => meaning,
-                None => operation::record(self, recorded, layer.as_deref())?
-                    .ok_or_else(|| self.unsupported("there is no such operation"))?,
-            };
-            // The graph has the same numbers for any axes of length 1 in burn.
-            if let Meaning::Value { view, .. } = &mut meaning {
-                let reason = "its last windows reach beyond the image";
-                let seen = view.reshaped(&of_sample(&out.shape));
-                *view = seen.ok_or_else(|| self.unsupported(reason))?;
-            }
-            self.meanings.insert(out.id, meaning);
             if let Some(layer) = layer {
                 self.place.after = layer;
             }
@@ -125,7 +128,53 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads an operation that the graph has, or changes nothing.
+    fn read_one(&mut self, recorded: &OperationIr, layer: Option<&str>) -> Read<()> {
+        let layers = self.graph.len();
+        let counts = self.counts.clone();
+        let before: Vec<_> = recorded
+            .inputs()
+            .map(|tensor| (tensor.id, self.meanings.get(&tensor.id).cloned()))
+            .collect();
+        let read = self.try_read_one(recorded, layer);
+        if read.is_err() {
+            self.graph.truncate(layers);
+            self.counts = counts;
+            for (id, meaning) in before {
+                match meaning {
+                    Some(meaning) => self.meanings.insert(id, meaning),
+                    None => self.meanings.remove(&id),
+                };
+            }
+        }
+        read
+    }
+
+    fn try_read_one(&mut self, recorded: &OperationIr, layer: Option<&str>) -> Read<()> {
+        let mut outputs = recorded.outputs();
+        let out = outputs.next().ok_or_else(|| self.unsupported("it gives no tensor"))?;
+        if outputs.next().is_some() {
+            return Err(self.unsupported("it gives several tensors"));
+        }
+        let mut meaning = match self.order(recorded)? {
+            Some(meaning) => meaning,
+            None => operation::record(self, recorded, layer)?
+                .ok_or_else(|| self.unsupported("there is no such operation"))?,
+        };
+        // The graph has the same numbers for any axes of length 1 in burn.
+        if let Meaning::Value { view, .. } = &mut meaning {
+            let reason = "its last windows reach beyond the image";
+            let seen = view.reshaped(&of_sample(&out.shape));
+            *view = seen.ok_or_else(|| self.unsupported(reason))?;
+        }
+        self.meanings.insert(out.id, meaning);
+        Ok(())
+    }
+
     pub(crate) fn meaning(&self, tensor: &TensorIr) -> Read<Meaning> {
+        if self.in_burn.contains_key(&tensor.id) {
+            return Err(self.unsupported("it reads a tensor that the graph does not have"));
+        }
         // Masks are functions with the values 0 and 1.
         if !matches!(tensor.dtype, DType::F32 | DType::Bool(_)) {
             return Err(CaptureError::DType { place: self.place.clone(), dtype: tensor.dtype });
@@ -202,8 +251,8 @@ impl Reader<'_> {
     }
 
     /// A name for a layer without parameters.
-    pub(crate) fn numbered(&mut self, kind: &'static str) -> String {
-        let count = self.counts.entry(kind).or_default();
+    pub(crate) fn numbered(&mut self, kind: &str) -> String {
+        let count = self.counts.entry(kind.to_owned()).or_default();
         *count += 1;
         format!("{kind}{count}")
     }

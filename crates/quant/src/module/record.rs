@@ -1,6 +1,6 @@
 //! A module recorded twice by burn's capture device, to find what depends on the batch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use burn::backend::Capture;
 use burn::backend::ir::{BaseOperationIr, IrVisitorMut, OperationIr, TensorId, TensorIr};
@@ -22,6 +22,8 @@ pub(super) struct Recording {
     pub(super) outputs: Vec<TensorId>,
     /// The path of each parameter.
     pub(super) names: HashMap<TensorId, String>,
+    /// The tensors whose first axis is the batch, or the batch with another axis behind it.
+    pub(super) of_batch: HashSet<TensorId>,
 }
 
 /// Records a module for batches of one size, then of another, and compares.
@@ -31,8 +33,8 @@ pub(super) fn record<M: Module, I: Tensors, O: Tensors>(
     forward: impl Fn(&M, I) -> O,
 ) -> Result<Recording, CaptureError> {
     let [recording, other] = SIZES.map(|size| record_batch(module, size, shapes, &forward));
-    let (recording, other) = (recording?, other?);
-    compare(&recording, &other)?;
+    let (mut recording, other) = (recording?, other?);
+    recording.of_batch = compare(&recording, &other)?;
     Ok(recording)
 }
 
@@ -74,7 +76,8 @@ fn record_batch<M: Module, I: Tensors, O: Tensors>(
         |operation: &OperationIr| !matches!(operation, OperationIr::Init(_) | OperationIr::Drop(_));
     let mut operations = captured.graph.operations;
     operations.retain(recorded);
-    Ok(Recording { operations, values: captured.values, inputs, outputs, names: names.of })
+    let (values, names) = (captured.values, names.of);
+    Ok(Recording { operations, values, inputs, outputs, names, of_batch: HashSet::new() })
 }
 
 /// The paths of parameters and running statistics, by their tensors.
@@ -100,8 +103,9 @@ impl ModuleVisitor for Names {
     }
 }
 
-/// Whether two runs are equal except for the first axis of tensors that depend on the batch.
-fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
+/// The tensors that depend on the batch, if two runs are equal except for the first axis of these.
+fn compare(first: &Recording, second: &Recording) -> Result<HashSet<TensorId>, CaptureError> {
+    let mut of_batch = HashSet::new();
     let mut after = String::new();
     let mut numbers = [HashMap::new(), HashMap::new()];
     let count = first.operations.len().max(second.operations.len());
@@ -117,20 +121,24 @@ fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
         [&mut a, &mut b].into_iter().zip(SIZES).for_each(|(a, size)| forget_batch(a, size));
         let [of_first, of_second] = &mut numbers;
         let tensors = [(&mut a, of_first), (&mut b, of_second)].map(|(operation, numbers)| {
-            let mut tensors = Renumbered { numbers, shapes: Vec::new() };
+            let mut tensors = Renumbered { numbers, shapes: Vec::new(), ids: Vec::new() };
             operation.visit_mut(&mut tensors);
-            tensors.shapes
+            tensors
         });
+        let ids = &tensors[0].ids;
+        let tensors = [&tensors[0].shapes, &tensors[1].shapes];
         let are_alike = tensors[0].len() == tensors[1].len()
-            && tensors[0].iter().zip(&tensors[1]).all(|(a, b)| is_same_but_for_the_batch(a, b));
+            && tensors[0].iter().zip(tensors[1]).all(|(a, b)| is_same_but_for_the_batch(a, b));
         if !are_alike || a != b {
             return Err(differs());
         }
+        let shapes = tensors[0].iter().zip(tensors[1]);
+        of_batch.extend(ids.iter().zip(shapes).filter(|(_, (a, b))| a != b).map(|(id, _)| *id));
         if let Some(name) = layer_of(first, &first.operations[index]) {
             after = name;
         }
     }
-    Ok(())
+    Ok(of_batch)
 }
 
 /// The shape of one sample of a tensor whose first axis is the batch, or the batch with another
@@ -159,25 +167,32 @@ fn is_same_but_for_the_batch(a: &[usize], b: &[usize]) -> bool {
     }
 }
 
-/// Removes the size of the batch from the numbers of an operation: a slice that takes the whole
-/// batch, and a tensor that is repeated for each sample.
-fn forget_batch(operation: &mut OperationIr, size: usize) {
-    let OperationIr::BaseFloat(operation) = operation else { return };
-    match operation {
-        BaseOperationIr::Slice(slice) if slice.tensor.shape[0] == size => {
-            if let Some(range) = slice.ranges.first_mut()
-                && range.step == 1
-                && range.to_range(size) == (0..size)
-            {
-                *range = Slice::full();
+/// Removes the size of the batch from the numbers of an operation: a slice of the whole batch, and
+/// a tensor that is repeated for each sample.
+pub(super) fn forget_batch(operation: &mut OperationIr, size: usize) {
+    let (OperationIr::BaseFloat(operation)
+    | OperationIr::BaseInt(operation)
+    | OperationIr::BaseBool(operation)) = operation
+    else {
+        return;
+    };
+    let (tensor, ranges) = match operation {
+        BaseOperationIr::Slice(slice) => (&slice.tensor, &mut slice.ranges),
+        BaseOperationIr::SliceAssign(slice) => (&slice.tensor, &mut slice.ranges),
+        BaseOperationIr::RepeatDim(repeat) => {
+            if repeat.dim == 0 && repeat.tensor.shape[0] == 1 && repeat.times == size {
+                repeat.times = 0;
             }
+            return;
         }
-        BaseOperationIr::RepeatDim(repeat)
-            if repeat.dim == 0 && repeat.tensor.shape[0] == 1 && repeat.times == size =>
-        {
-            repeat.times = 0;
-        }
-        _ => {}
+        _ => return,
+    };
+    if let Some(range) = ranges.first_mut()
+        && tensor.shape[0] == size
+        && range.step == 1
+        && range.to_range(size) == (0..size)
+    {
+        *range = Slice::full();
     }
 }
 
@@ -185,11 +200,14 @@ fn forget_batch(operation: &mut OperationIr, size: usize) {
 struct Renumbered<'a> {
     numbers: &'a mut HashMap<TensorId, u64>,
     shapes: Vec<Vec<usize>>,
+    /// As recorded.
+    ids: Vec<TensorId>,
 }
 
 impl IrVisitorMut for Renumbered<'_> {
     fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
         let next = self.numbers.len() as u64;
+        self.ids.push(tensor.id);
         tensor.id = TensorId::new(*self.numbers.entry(tensor.id).or_insert(next));
         self.shapes.push(tensor.shape.to_vec());
         tensor.shape = [0; 0].into();

@@ -34,7 +34,17 @@ pub(super) fn observe<B: Samples>(
             kept.add(x);
         }
         for (tensor, observer) in observers.iter_mut().enumerate() {
-            observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
+            let numbers = &run.tensors[tensor];
+            let layer = tensor.checked_sub(steps.inputs.len());
+            let is_in_burn = layer.is_some_and(|at| steps.list[at].work.operation.is_in_burn());
+            let observed = if is_in_burn {
+                // Infinite numbers, such as masked scores, become the outermost codes.
+                let finite: Vec<f32> = numbers.iter().copied().filter(|x| !x.is_infinite()).collect();
+                observer.observe(&finite)
+            } else {
+                observer.observe(numbers)
+            };
+            observed.map_err(failed(tensor))?;
         }
         Ok(())
     })?;

@@ -194,6 +194,16 @@ impl Graph {
         Ok(self.push(name, Layer::Work(work), inputs, shape))
     }
 
+    /// The number of layers, and of inputs.
+    pub(crate) const fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Removes the last layers, which no other reads.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.nodes.truncate(len);
+    }
+
     pub(crate) fn push(
         &mut self,
         name: &str,

@@ -115,6 +115,7 @@ impl Form {
         };
         let reason = match kept.map_or_else(packed, |_| Ok(None)) {
             Ok(Some(form)) => return Ok(form),
+            Ok(None) if work.operation.is_in_burn() => Reason::InBurn,
             Ok(None) => kept.unwrap_or(Reason::NoInt8Form),
             Err(PackError::Weights(WeightError::Overflow { channel, sum })) => {
                 Reason::Overflow { channel, sum }

@@ -36,6 +36,7 @@ pub(crate) use graph::Layer;
 pub use graph::{Graph, GraphError, Port, Value};
 pub use model::QuantizedModel;
 pub use observation::Observation;
+pub use onnx::ExportError;
 pub(crate) use onnx::Node;
 pub use plan::{Arithmetic, Plan, PlannedLayer, Reason};
 pub(crate) use protobuf::Attribute;

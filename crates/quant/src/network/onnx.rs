@@ -7,6 +7,14 @@ use crate::operation::{Parameters, Shapes, plane};
 use crate::scheme::ActivationScheme;
 use crate::weights::QuantizedWeights;
 
+/// A layer that an ONNX file cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("layer `{layer}` is computed by burn; ONNX does not have it")]
+pub struct ExportError {
+    /// The layer.
+    pub layer: String,
+}
+
 impl QuantizedModel {
     /// The model as the bytes of an ONNX file, operator set 19.
     ///
@@ -19,9 +27,14 @@ impl QuantizedModel {
     /// residual sum has no codes after it, so that other runtimes compute it in f32;
     /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two separate.
     /// Layers that run in f32 because they are faster on this processor are written in int8.
-    #[must_use]
-    pub fn to_onnx(&self) -> Vec<u8> {
-        self.in_int8().export()
+    ///
+    /// # Errors
+    /// [`ExportError`] names a layer that burn computes, which ONNX does not have.
+    pub fn to_onnx(&self) -> Result<Vec<u8>, ExportError> {
+        match self.layers.iter().find(|layer| layer.operation.is_in_burn()) {
+            Some(layer) => Err(ExportError { layer: layer.name.clone() }),
+            None => Ok(self.in_int8().export()),
+        }
     }
 
     fn export(&self) -> Vec<u8> {

@@ -24,6 +24,8 @@ pub enum Arithmetic {
 pub enum Reason {
     /// There is no int8 kernel.
     NoInt8Form,
+    /// burn computes it: there is no kernel of this crate.
+    InBurn,
     /// Its sums could exceed 32 bits.
     Overflow {
         /// The output channel.
@@ -102,6 +104,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoInt8Form => formatter.write_str("it has no int8 kernel"),
+            Self::InBurn => formatter.write_str("burn computes it, there is no other kernel"),
             Self::Overflow { channel, sum } => {
                 write!(formatter, "sums of channel {channel} may reach {sum}, beyond 32 bits")
             }

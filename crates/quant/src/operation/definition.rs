@@ -63,6 +63,16 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Whether its settings and parameters, which may be from a file, can be computed.
+    fn is_runnable(&self, _parameters: &Parameters, _shapes: &Shapes) -> bool {
+        true
+    }
+
+    /// Whether burn computes it, in f32, possibly with infinite results; no other runtime knows it.
+    fn is_in_burn(&self) -> bool {
+        false
+    }
+
     /// Adds its nodes to an ONNX file; returns the name of their value, before it is rectified.
     fn export(&self, node: &mut Node<'_>) -> String;
 

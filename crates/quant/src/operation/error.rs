@@ -98,6 +98,14 @@ pub enum OperationError {
         /// The epsilon.
         epsilon: f32,
     },
+    /// Channels that are no groups.
+    #[error("the channels of {shape:?} cannot be divided into {groups} groups of one size")]
+    Groups {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// How many groups.
+        groups: usize,
+    },
     /// A variance is negative, or zero with its epsilon.
     #[error("the variance {variance} of channel {channel} plus epsilon is not positive")]
     Variance {
@@ -139,6 +147,12 @@ pub enum OperationError {
         shape: Vec<usize>,
         /// Rows and columns of a block.
         block: usize,
+    },
+    /// Tensors that recorded operations do not read.
+    #[error("recorded operations of burn read tensors of other sizes than {shapes:?}")]
+    Recorded {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
     },
     /// The windows do not fit.
     #[error("{cause}")]

@@ -11,6 +11,8 @@ mod error;
 mod extend;
 mod float;
 mod function;
+#[cfg(feature = "burn")]
+mod in_burn;
 mod linear;
 mod matrix_product;
 mod multiply;
@@ -34,6 +36,10 @@ pub(crate) use definition::{
 pub use error::OperationError;
 pub(crate) use float::LazyFloatKernel;
 pub use function::{Binary, Function, Unary};
+#[cfg(feature = "burn")]
+pub(crate) use in_burn::{InBurn, data, is_pure};
+#[cfg(feature = "burn")]
+pub(crate) use normalize::{Normalize, Over};
 pub(crate) use parameters::{Lens, Parameters};
 pub(crate) use registry::read;
 #[cfg(feature = "burn")]

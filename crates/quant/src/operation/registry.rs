@@ -20,13 +20,15 @@ use super::shift::Shift;
 use super::softmax::Softmax;
 
 /// In the order in which they are tried for burn's recorded operation.
-const ALL: [Entry; 15] = [
+const ALL: &[Entry] = &[
     Entry::of::<Activation>(),
     Entry::of::<Add>(),
     Entry::of::<Concatenate>(),
     Entry::of::<Convolution>(),
     Entry::of::<DepthToSpace>(),
     Entry::of::<Extend>(),
+    #[cfg(feature = "burn")]
+    Entry::of::<super::in_burn::InBurn>(),
     Entry::of::<MatrixProduct>(),
     Entry::of::<Linear>(),
     Entry::of::<Multiply>(),

@@ -8,12 +8,18 @@ mod evaluation;
 #[cfg(feature = "burn")]
 mod fake_quantized;
 mod file;
+#[cfg(feature = "burn")]
+mod in_burn;
 mod in_f32;
 mod low_bits;
 mod memory;
+#[cfg(feature = "burn")]
+mod modules;
 mod network;
 mod onnx;
 mod ports;
+#[cfg(feature = "burn")]
+mod residual;
 mod resize;
 mod round_trip;
 mod speed;

@@ -60,7 +60,7 @@ fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
 
 #[test]
 fn every_value_is_given_before_it_is_read() -> Result<(), Box<dyn std::error::Error>> {
-    let bytes = model()?.to_onnx();
+    let bytes = model()?.to_onnx()?;
     let file = fields(&bytes);
     let graph = fields(file.iter().find(|field| field.0 == 7).expect("a graph").2);
     let mut given: HashSet<&str> = HashSet::from(["image"]);
@@ -110,7 +110,7 @@ fn a_joined_sum_has_no_codes_before_it() -> Result<(), Box<dyn std::error::Error
     graph.add("sum", maps, image)?;
     let set: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect();
     let operators = |by: Quantization| -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let bytes = QuantizedModel::try_quantize(&graph, [&set], by)?.to_onnx();
+        let bytes = QuantizedModel::try_quantize(&graph, [&set], by)?.to_onnx()?;
         let file = fields(&bytes);
         let graph = fields(file.iter().find(|field| field.0 == 7).expect("a graph").2);
         let nodes = graph.iter().filter(|field| field.0 == 1).map(|field| fields(field.2));
@@ -151,7 +151,7 @@ fn a_dead_layer_is_written_with_the_scale_of_what_it_reads()
     let model = QuantizedModel::try_quantize(&graph, [set], Calibration::MinMax)?;
     let dead = model.plan().layers.iter().position(|layer| layer.name == "dead+dead.relu");
     assert_eq!(dead, Some(1));
-    let scales = first_numbers(&model.to_onnx(), ".scale");
+    let scales = first_numbers(&model.to_onnx()?, ".scale");
     assert_eq!(scales["t2.scale"], scales["t0.scale"]);
     assert!(scales.values().all(|scale| scale.is_normal() && *scale > 0.0), "{scales:?}");
     Ok(())

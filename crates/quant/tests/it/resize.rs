@@ -46,7 +46,7 @@ mod of_burn {
     use burn::nn::interpolate::{Interpolate2d, Interpolate2dConfig, InterpolateMode};
     use burn::tensor::{Tensor, TensorData};
     use updraft_quant::slices::Isa;
-    use updraft_quant::{Calibration, QuantizedModel};
+    use updraft_quant::{Arithmetic, Calibration, QuantizedModel, Reason};
     use updraft_testing::devices;
 
     use super::*;
@@ -86,9 +86,10 @@ mod of_burn {
             .with_output_size(Some([9, 9]))
             .with_mode(InterpolateMode::Cubic)
             .init();
-        let error = Graph::try_capture(&cubic, [4, 5, 7], |module, x| module.forward(x));
-        let error = error.expect_err("sixteen pixels").to_string();
-        assert!(error.contains("more than the four nearest pixels"), "{error}");
+        // Of sixteen pixels: left to burn.
+        let graph = Graph::try_capture(&cubic, [4, 5, 7], |module, x| module.forward(x))?;
+        let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
+        assert_eq!(model.plan().layers[0].arithmetic, Arithmetic::F32(Reason::InBurn));
         Ok(())
     }
 }

@@ -274,9 +274,11 @@ fn form(
 ) -> Result<Form, FileError> {
     let (weights, coding) = match (in_f32, parameters) {
         (Some(reason), OfFile::Float(parameters)) => {
-            return Ok(Form::in_f32(parameters.into(), reason));
+            return as_float(layer, operation, parameters, reason, around);
         }
-        (Some(reason), _) => return Ok(Form::in_f32(Arc::default(), reason)),
+        (Some(reason), _) => {
+            return as_float(layer, operation, Parameters::default(), reason, around);
+        }
         (None, OfFile::Int8(weights, coding)) => (Some(weights), coding.map(Arc::new)),
         (None, _) => (None, None),
     };
@@ -287,6 +289,20 @@ fn form(
     })?;
     let kernel = packed.ok_or(invalid(layer, "its int8 form"))?;
     Ok(Form::Int8(Int8Form { kernel, coding }))
+}
+
+/// A layer that is to run in f32.
+fn as_float(
+    layer: usize,
+    operation: &dyn Operation,
+    parameters: Parameters,
+    reason: Reason,
+    around: Around<'_>,
+) -> Result<Form, FileError> {
+    match operation.is_runnable(&parameters, around.shapes) {
+        true => Ok(Form::in_f32(parameters.into(), reason)),
+        false => Err(invalid(layer, "operations that burn cannot compute")),
+    }
 }
 
 fn numbers(shape: &[usize]) -> Option<usize> {
