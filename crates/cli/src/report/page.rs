@@ -29,7 +29,7 @@ figure.wide svg { min-width: 44rem; max-width: none; }
 figcaption { margin: .8rem 0 .3rem; }
 .scroll { overflow-x: auto; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
-.tiles div { width: 7.5rem; font-size: 12px; line-height: 1.3; }
+.tiles div { width: 7.5rem; font-size: 12px; line-height: 1.3; overflow-wrap: anywhere; }
 .tiles img { display: block; image-rendering: pixelated; }
 table { border-collapse: collapse; }
 td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
