@@ -20,12 +20,13 @@ pub(super) fn new_model<W: Workload>(
     device: &Device,
     is_resumed: bool,
 ) -> Result<Box<W::Model>, RunError> {
-    let drawn = workload.init(device);
+    let new = workload.init(device);
+    refuse_too_large(new.num_params())?;
     let model = match is_resumed {
-        true => drawn,
+        true => new,
         false => {
-            drawn.visit(&mut Draw);
-            workload.prepare(plan, drawn, device)?
+            new.visit(&mut Draw);
+            workload.prepare(plan, new, device)?
         }
     };
     check_frozen(plan, &model)?;
@@ -54,7 +55,7 @@ fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
 
 /// Returns an error for a model whose parameters and gradients alone take more than the machine's
 /// memory.
-pub(super) fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
+fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
     let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
     match updraft_device::memory().total_bytes {
         Some(total) if least > total => {

@@ -15,7 +15,7 @@ use updraft_trainer::{
 };
 
 use super::layer_times::{TraceFiles, Tracer};
-use super::new_model::{new_model, refuse_too_large};
+use super::new_model::new_model;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, open_shared};
 use super::training_device::training_device;
@@ -190,7 +190,6 @@ pub(super) fn train<W: Workload>(
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
     let parameters = model.num_params();
-    refuse_too_large(parameters)?;
     let multiply_adds = workload.multiply_adds(&model);
     let curves = workload.curves(&model);
     let optimizer = plan.train.optimizer.init();
