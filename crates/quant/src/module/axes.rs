@@ -31,7 +31,8 @@ impl Reader<'_> {
             BaseOperationIr::RepeatDim(repeat) if repeat.tensor.shape[repeat.dim] == 1 => {
                 self.expand(&repeat.tensor, &repeat.out)
             }
-            BaseOperationIr::Zeros(zeros) => {
+            // Numbers that are assigned before they are read.
+            BaseOperationIr::Zeros(zeros) | BaseOperationIr::Empty(zeros) => {
                 Ok(Meaning::Constant(Constant::full(&zeros.out.shape.to_vec(), 0.0)))
             }
             BaseOperationIr::Ones(ones) => {
