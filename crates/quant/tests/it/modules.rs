@@ -14,7 +14,8 @@ use burn::nn::*;
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_quant::slices::Isa;
 use updraft_quant::{
-    Arithmetic, Calibration, CaptureError, Graph, QuantizedModel, Reason, Shapes, Tensors, Workspace,
+    Arithmetic, Calibration, CaptureError, Graph, QuantizedModel, Reason, Shapes, Tensors,
+    Workspace,
 };
 use updraft_testing::{devices, scattered};
 
@@ -214,7 +215,8 @@ fn sequences(table: &mut Table) {
         module.forward(TransformerDecoderInput::new(x, memory))
     });
     let narrow = PositionWiseFeedForwardConfig::new(16, 32).init(&device);
-    table.add("PositionWiseFeedForward", &narrow, [5, 16], |module, x: Tensor<3>| module.forward(x));
+    table
+        .add("PositionWiseFeedForward", &narrow, [5, 16], |module, x: Tensor<3>| module.forward(x));
     let positions = PositionalEncodingConfig::new(16).init(&device);
     table.add("PositionalEncoding", &positions, [5, 16], |module, x| module.forward(x));
     let rotary = RotaryEncodingConfig::new(5, 8).init(&device);
