@@ -184,7 +184,8 @@ impl Quantizing<'_> {
             "checkpoint": checkpoint,
         });
         let onnx = model.to_onnx();
-        let missing = onnx.as_ref().err().map_or(String::new(), |error| format!("no {ONNX}: {error}\n"));
+        let missing =
+            onnx.as_ref().err().map_or(String::new(), |error| format!("no {ONNX}: {error}\n"));
         let contents =
             [Some(model.to_bytes()), onnx.ok(), Some(serde_json::to_vec_pretty(&report)?)];
         chosen.write(folder)?;
@@ -196,7 +197,10 @@ impl Quantizing<'_> {
         }
         let rounded = model.rounded_layers();
         let times = speed.map_or(String::new(), |table| table.to_string());
-        Ok(missing + &chosen_bits.lines() + &times + &table(&evaluation, &latencies, &methods, rounded))
+        Ok(missing
+            + &chosen_bits.lines()
+            + &times
+            + &table(&evaluation, &latencies, &methods, rounded))
     }
 }
 

@@ -6,7 +6,6 @@ use burn::tensor::{DType, Slice};
 use super::constant::Constant;
 use super::error::CaptureError;
 use super::reader::{Meaning, Read, Reader};
-use super::record::{joins_batch, of_sample};
 use super::view::{Part, View};
 use crate::network::{GraphError, Value};
 
@@ -31,7 +30,8 @@ impl Reader<'_> {
             BaseOperationIr::RepeatDim(repeat) if repeat.tensor.shape[repeat.dim] == 1 => {
                 self.expand(&repeat.tensor, &repeat.out)
             }
-            BaseOperationIr::Zeros(zeros) => {
+            // Numbers that are assigned before they are read.
+            BaseOperationIr::Zeros(zeros) | BaseOperationIr::Empty(zeros) => {
                 Ok(Meaning::Constant(Constant::full(&zeros.out.shape.to_vec(), 0.0)))
             }
             BaseOperationIr::Ones(ones) => {
@@ -49,7 +49,7 @@ impl Reader<'_> {
                 Ok(Meaning::Constant(constant.reshape(&out.shape.to_vec())))
             }
             Meaning::Value { value, function, view } => {
-                let shape = of_sample(&out.shape);
+                let shape = self.recording.of_sample(&out.shape);
                 if shape.iter().product::<usize>() != view.shape().iter().product::<usize>() {
                     return Err(self.unsupported("it divides samples of the batch"));
                 }
@@ -126,7 +126,7 @@ impl Reader<'_> {
 
     /// Checks that the first axis is the batch alone.
     fn check_batch(&self, tensor: &TensorIr) -> Read<()> {
-        match joins_batch(&tensor.shape) {
+        match self.recording.joins_batch(&tensor.shape) {
             true => Err(self.unsupported("its first axis is the batch with another axis")),
             false => Ok(()),
         }
@@ -214,7 +214,7 @@ impl Reader<'_> {
     /// A tensor whose axes of length 1 are repeated to the shape of a result.
     pub(crate) fn repeated(&mut self, tensor: &TensorIr, out: &TensorIr) -> Read<Value> {
         let (value, view) = self.viewed(tensor)?;
-        let shape = of_sample(&out.shape);
+        let shape = self.recording.of_sample(&out.shape);
         let repeated = view.expanded(&shape);
         let repeated = repeated.ok_or_else(|| self.unsupported("its shapes do not fit"))?;
         match repeated.is_whole(self.graph.shape(value).iter().product()) {

@@ -8,7 +8,7 @@ use burn::tensor::{DType, TensorData};
 use super::constant::Constant;
 use super::error::CaptureError;
 use super::reader::{Meaning, Read, Reader};
-use super::record::{Recording, SIZES, forget_batch, kind, of_sample};
+use super::record::{Recording, forget_batch, kind};
 use super::view::View;
 use crate::operation::{InBurn, data, is_pure};
 
@@ -75,17 +75,12 @@ impl Reader<'_> {
         };
         let y = self.graph.in_burn(&name, operation, &constants, &values);
         let y = self.added(y)?;
-        let view = View::of(self.graph.shape(y)).reshaped(&of_sample(&out.shape));
+        let view = View::of(self.graph.shape(y)).reshaped(&recording.of_sample(&out.shape));
         Ok(Meaning::of(y, view.expect("the same numbers")))
     }
 
     /// The same operations for one sample, which have to return the same for each sample of a batch.
-    fn alone(
-        &self,
-        operations: Vec<OperationIr>,
-        out: &TensorIr,
-        parts: Parts,
-    ) -> Read<Alone> {
+    fn alone(&self, operations: Vec<OperationIr>, out: &TensorIr, parts: Parts) -> Read<Alone> {
         let recording = self.recording;
         if !recording.of_batch.contains(&out.id) {
             return Err(self.unsupported("it joins the samples of the batch"));
@@ -99,22 +94,28 @@ impl Reader<'_> {
         };
         let mut numbers = Vec::new();
         for (tensor, constant) in &constants {
-            let of_sample = match recording.of_batch.contains(&tensor.id) {
-                true => constant.of_sample().map(|constant| constant.values),
-                false => Some(constant.values.clone()),
-            };
-            let differs = || self.unsupported("it reads a constant that differs between samples");
-            numbers.push(of_sample.ok_or_else(differs)?);
+            let of_batch = recording.of_batch.contains(&tensor.id);
+            let len = constant.values.len() / if of_batch { recording.batch } else { 1 };
+            let of_sample = &constant.values[..len];
+            if constant.values.chunks_exact(len.max(1)).any(|other| other != of_sample) {
+                return Err(self.unsupported("it reads a constant that differs between samples"));
+            }
+            numbers.push(of_sample.to_vec());
         }
         let operation = whole.for_one(recording);
-        let samples: Vec<Vec<f32>> =
-            operation.inputs.iter().map(|tensor| scattered(SIZES[0] * numbers_of(tensor))).collect();
+        let samples: Vec<Vec<f32>> = operation
+            .inputs
+            .iter()
+            .map(|tensor| scattered(recording.batch * numbers_of(tensor)))
+            .collect();
         let given = whole.inputs.iter().zip(&samples).map(|(t, x)| (t.id, data(t, x)));
         let all = constants.iter().map(|(t, constant)| (t.id, data(t, &constant.values)));
         let cannot = || self.unsupported(CANNOT);
         let together = whole.try_compute(given.chain(all).collect()).ok_or_else(cannot)?;
         let together = reals(together).ok_or_else(cannot)?;
-        for (sample, expected) in together.chunks_exact(together.len() / SIZES[0]).enumerate() {
+        for (sample, expected) in
+            together.chunks_exact(together.len() / recording.batch).enumerate()
+        {
             let given = operation.inputs.iter().zip(&samples).map(|(tensor, x)| {
                 let count = numbers_of(tensor);
                 (tensor.id, data(tensor, &x[sample * count..][..count]))
@@ -126,7 +127,8 @@ impl Reader<'_> {
             }
         }
         // Infinity marks what is left out; the greatest numbers do so too, and are in files.
-        let finite = |number: f32| if number.is_nan() { number } else { number.clamp(f32::MIN, f32::MAX) };
+        let finite =
+            |number: f32| if number.is_nan() { number } else { number.clamp(f32::MIN, f32::MAX) };
         let constants = numbers.concat().into_iter().map(finite).collect();
         Ok(Alone { operation, constants, values })
     }
@@ -185,7 +187,7 @@ impl InBurn {
         let mut one = self.clone();
         let mut visitor = OneSample(recording);
         for operation in &mut one.operations {
-            forget_batch(operation, SIZES[0]);
+            forget_batch(operation, recording.batch);
             if let OperationIr::BaseFloat(BaseOperationIr::RepeatDim(repeat))
             | OperationIr::BaseInt(BaseOperationIr::RepeatDim(repeat))
             | OperationIr::BaseBool(BaseOperationIr::RepeatDim(repeat)) = operation
@@ -206,7 +208,7 @@ struct OneSample<'a>(&'a Recording);
 impl IrVisitorMut for OneSample<'_> {
     fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
         if self.0.of_batch.contains(&tensor.id) {
-            tensor.shape[0] /= SIZES[0];
+            tensor.shape[0] /= self.0.batch;
         }
     }
 }
@@ -246,8 +248,7 @@ fn scattered(count: usize) -> Vec<f32> {
 /// Whether numbers differ by no more than the order of sums explains.
 fn is_close(a: &[f32], b: &[f32]) -> bool {
     let most = b.iter().filter(|b| b.is_finite()).fold(0.0_f32, |most, b| most.max(b.abs()));
-    let same = |(&a, &b): (&f32, &f32)| {
-        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-4 * most
-    };
+    let same =
+        |(&a, &b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-4 * most;
     a.len() == b.len() && a.iter().zip(b).all(same)
 }

@@ -5,7 +5,6 @@ use burn::backend::ir::{
 };
 
 use super::reader::{Meaning, Read, Reader};
-use super::record::joins_batch;
 use crate::operation::{Normalize, Over};
 
 impl Reader<'_> {
@@ -56,7 +55,7 @@ impl Reader<'_> {
             }
             _ => return None,
         };
-        if squared != division.lhs.id || joins_batch(&division.lhs.shape) {
+        if squared != division.lhs.id || self.recording.joins_batch(&division.lhs.shape) {
             return None;
         }
         let epsilon = sum.rhs.elem::<f32>();
@@ -74,7 +73,9 @@ impl Reader<'_> {
     /// The tensor whose mean along an axis a tensor is.
     fn mean_of(&self, id: TensorId, axis: usize) -> Option<&TensorIr> {
         match self.producer(id)? {
-            OperationIr::NumericFloat(_, NumericOperationIr::MeanDim(mean)) if mean.axis == axis => {
+            OperationIr::NumericFloat(_, NumericOperationIr::MeanDim(mean))
+                if mean.axis == axis =>
+            {
                 Some(&mean.input)
             }
             _ => None,

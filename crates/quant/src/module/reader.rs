@@ -8,7 +8,7 @@ use burn::tensor::DType;
 
 use super::constant::Constant;
 use super::error::{CaptureError, Place};
-use super::record::{Recording, joins_batch, kind, layer_of, of_sample, record};
+use super::record::{Recording, kind, layer_of, record};
 use super::tensors::{Shapes, Tensors};
 use super::view::View;
 use crate::network::{Graph, GraphError, Value};
@@ -113,10 +113,8 @@ impl Reader<'_> {
             self.place.index = index;
             self.place.operation = kind(recorded);
             if let Err(error) = self.read_one(recorded, layer.as_deref()) {
-                let is_other = matches!(
-                    error,
-                    CaptureError::Unsupported { .. } | CaptureError::DType { .. }
-                );
+                let is_other =
+                    matches!(error, CaptureError::Unsupported { .. } | CaptureError::DType { .. });
                 if !is_other || !self.leave_to_burn(index, layer.as_deref())? {
                     return Err(error);
                 }
@@ -164,7 +162,7 @@ impl Reader<'_> {
         // The graph has the same numbers for any axes of length 1 in burn.
         if let Meaning::Value { view, .. } = &mut meaning {
             let reason = "its last windows reach beyond the image";
-            let seen = view.reshaped(&of_sample(&out.shape));
+            let seen = view.reshaped(&self.recording.of_sample(&out.shape));
             *view = seen.ok_or_else(|| self.unsupported(reason))?;
         }
         self.meanings.insert(out.id, meaning);
@@ -199,7 +197,7 @@ impl Reader<'_> {
     /// A tensor that does depend on it, as a value of the graph in row-major order, with the shape of
     /// one sample.
     pub(crate) fn value(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
-        if joins_batch(&tensor.shape) {
+        if self.recording.joins_batch(&tensor.shape) {
             return Err(self.unsupported("its first axis is the batch with another axis"));
         }
         self.value_in_order(tensor)

@@ -11,12 +11,17 @@ use super::error::{CaptureError, Place};
 use super::tensors::Tensors;
 
 /// The sizes of the batches that are recorded; 1 would hide an axis that is left out.
-pub(super) const SIZES: [usize; 2] = [2, 3];
+///
+/// burn computes linear layers of tokens in one of two forms, by their sizes and that of the batch.
+/// Where a pair takes both forms, the next pair is recorded.
+const SIZES: [[usize; 2]; 3] = [[2, 3], [4, 5], [16, 17]];
 
 /// The operations that burn recorded in one run.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) operations: Vec<OperationIr>,
+    /// The size of the batch.
+    pub(super) batch: usize,
     pub(super) values: BTreeMap<TensorId, TensorData>,
     pub(super) inputs: Vec<TensorId>,
     pub(super) outputs: Vec<TensorId>,
@@ -26,16 +31,64 @@ pub(super) struct Recording {
     pub(super) of_batch: HashSet<TensorId>,
 }
 
+impl Recording {
+    /// The shape of one sample of a tensor whose first axis is the batch, or the batch with another
+    /// axis behind it as one.
+    pub(super) fn of_sample(&self, shape: &[usize]) -> Vec<usize> {
+        match shape[0] / self.batch {
+            1 => shape[1..].to_vec(),
+            more => [&[more], &shape[1..]].concat(),
+        }
+    }
+
+    /// Whether the first axis is the batch with another axis behind it.
+    pub(super) fn joins_batch(&self, shape: &[usize]) -> bool {
+        shape[0] != self.batch
+    }
+
+    /// Whether an operation reshapes a parameter or what it is multiplied by, as the two forms of a
+    /// linear layer begin.
+    fn reshapes(&self, index: usize) -> Option<bool> {
+        match self.operations.get(index)? {
+            OperationIr::BaseFloat(BaseOperationIr::Reshape(reshape)) => {
+                Some(self.names.contains_key(&reshape.input.id))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Records a module for batches of one size, then of another, and compares.
 pub(super) fn record<M: Module, I: Tensors, O: Tensors>(
     module: &M,
     shapes: &[Vec<usize>],
     forward: impl Fn(&M, I) -> O,
 ) -> Result<Recording, CaptureError> {
-    let [recording, other] = SIZES.map(|size| record_batch(module, size, shapes, &forward));
-    let (mut recording, other) = (recording?, other?);
-    recording.of_batch = compare(&recording, &other)?;
-    Ok(recording)
+    let mut first = None;
+    for sizes in SIZES {
+        let [recording, other] = sizes.map(|size| record_batch(module, size, shapes, &forward));
+        let (mut recording, other) = (recording?, other?);
+        match compare(&recording, &other) {
+            Ok(of_batch) => {
+                recording.of_batch = of_batch;
+                return Ok(recording);
+            }
+            Err(error) => {
+                let both = match &error {
+                    CaptureError::Batch { place, .. } => {
+                        [recording.reshapes(place.index), other.reshapes(place.index)]
+                    }
+                    _ => [None; 2],
+                };
+                let is_linear = both.contains(&Some(true)) && both.iter().all(Option::is_some);
+                let error = first.get_or_insert(error);
+                if !is_linear {
+                    return Err(error.clone());
+                }
+            }
+        }
+    }
+    Err(first.expect("some pair was compared"))
 }
 
 fn record_batch<M: Module, I: Tensors, O: Tensors>(
@@ -76,8 +129,8 @@ fn record_batch<M: Module, I: Tensors, O: Tensors>(
         |operation: &OperationIr| !matches!(operation, OperationIr::Init(_) | OperationIr::Drop(_));
     let mut operations = captured.graph.operations;
     operations.retain(recorded);
-    let (values, names) = (captured.values, names.of);
-    Ok(Recording { operations, values, inputs, outputs, names, of_batch: HashSet::new() })
+    let (values, names, of_batch) = (captured.values, names.of, HashSet::new());
+    Ok(Recording { operations, batch: size, values, inputs, outputs, names, of_batch })
 }
 
 /// The paths of parameters and running statistics, by their tensors.
@@ -106,6 +159,7 @@ impl ModuleVisitor for Names {
 /// The tensors that depend on the batch, if two runs are equal except for the first axis of these.
 fn compare(first: &Recording, second: &Recording) -> Result<HashSet<TensorId>, CaptureError> {
     let mut of_batch = HashSet::new();
+    let sizes = [first.batch, second.batch];
     let mut after = String::new();
     let mut numbers = [HashMap::new(), HashMap::new()];
     let count = first.operations.len().max(second.operations.len());
@@ -114,11 +168,11 @@ fn compare(first: &Recording, second: &Recording) -> Result<HashSet<TensorId>, C
         let named = pair[0].or(pair[1]).expect("one of them is as long");
         let differs = || CaptureError::Batch {
             place: Place { operation: kind(named), index, after: after.clone() },
-            sizes: SIZES,
+            sizes,
         };
         let [Some(a), Some(b)] = pair else { return Err(differs()) };
         let (mut a, mut b) = (a.clone(), b.clone());
-        [&mut a, &mut b].into_iter().zip(SIZES).for_each(|(a, size)| forget_batch(a, size));
+        [&mut a, &mut b].into_iter().zip(sizes).for_each(|(a, size)| forget_batch(a, size));
         let [of_first, of_second] = &mut numbers;
         let tensors = [(&mut a, of_first), (&mut b, of_second)].map(|(operation, numbers)| {
             let mut tensors = Renumbered { numbers, shapes: Vec::new(), ids: Vec::new() };
@@ -128,7 +182,10 @@ fn compare(first: &Recording, second: &Recording) -> Result<HashSet<TensorId>, C
         let ids = &tensors[0].ids;
         let tensors = [&tensors[0].shapes, &tensors[1].shapes];
         let are_alike = tensors[0].len() == tensors[1].len()
-            && tensors[0].iter().zip(tensors[1]).all(|(a, b)| is_same_but_for_the_batch(a, b));
+            && tensors[0]
+                .iter()
+                .zip(tensors[1])
+                .all(|(a, b)| is_same_but_for_the_batch(a, b, sizes));
         if !are_alike || a != b {
             return Err(differs());
         }
@@ -141,26 +198,12 @@ fn compare(first: &Recording, second: &Recording) -> Result<HashSet<TensorId>, C
     Ok(of_batch)
 }
 
-/// The shape of one sample of a tensor whose first axis is the batch, or the batch with another
-/// axis behind it as one.
-pub(super) fn of_sample(shape: &[usize]) -> Vec<usize> {
-    match shape[0] / SIZES[0] {
-        1 => shape[1..].to_vec(),
-        more => [&[more], &shape[1..]].concat(),
-    }
-}
-
-/// Whether the first axis is the batch with another axis behind it.
-pub(super) fn joins_batch(shape: &[usize]) -> bool {
-    shape[0] != SIZES[0]
-}
-
-fn is_same_but_for_the_batch(a: &[usize], b: &[usize]) -> bool {
+fn is_same_but_for_the_batch(a: &[usize], b: &[usize], sizes: [usize; 2]) -> bool {
     match (a, b) {
         ([of_a, a @ ..], [of_b, b @ ..]) => {
             let both = [*of_a, *of_b];
-            let each = [both[0] / SIZES[0], both[1] / SIZES[1]];
-            let is_batch = each[0] == each[1] && both == SIZES.map(|size| size * each[0]);
+            let each = [both[0] / sizes[0], both[1] / sizes[1]];
+            let is_batch = each[0] == each[1] && both == sizes.map(|size| size * each[0]);
             a == b && (both[0] == both[1] || is_batch)
         }
         _ => a == b,

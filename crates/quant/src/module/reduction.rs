@@ -4,7 +4,6 @@ use burn::backend::ir::TensorIr;
 
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
-use super::record::joins_batch;
 use crate::kernels::Pooling;
 use crate::network::Value;
 use crate::operation::{Window, plane};
@@ -28,7 +27,7 @@ impl Reader<'_> {
             return Ok(Meaning::Constant(Constant { shape: kept, values }));
         }
         // The axes of a sample are counted from 1; an axis that is joined with the batch is the first.
-        let axis = match (joins_batch(&input.shape), axis) {
+        let axis = match (self.recording.joins_batch(&input.shape), axis) {
             (true, 0) => return Err(self.unsupported("it is along the batch")),
             (true, axis) => axis + 1,
             (false, axis) => axis,

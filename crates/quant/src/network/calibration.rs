@@ -39,7 +39,8 @@ pub(super) fn observe<B: Samples>(
             let is_in_burn = layer.is_some_and(|at| steps.list[at].work.operation.is_in_burn());
             let observed = if is_in_burn {
                 // Infinite numbers, such as masked scores, become the outermost codes.
-                let finite: Vec<f32> = numbers.iter().copied().filter(|x| !x.is_infinite()).collect();
+                let finite: Vec<f32> =
+                    numbers.iter().copied().filter(|x| !x.is_infinite()).collect();
                 observer.observe(&finite)
             } else {
                 observer.observe(numbers)

@@ -280,7 +280,7 @@ mod tests {
         other.inputs[0].id = TensorId::new(9);
         assert!(!read(&other), "it reads a tensor that is not there");
         let mut other = filled(vec![1]);
-        other.constants[0].shape = Shape::from(vec![1 << 31, 1 << 31, 1 << 31]);
+        other.constants[0].shape = Shape::from(vec![1_usize << 31; 3]);
         assert!(!read(&other), "it is too large");
         let mut other = filled(vec![1]);
         other.output.dtype = DType::I64;

@@ -98,7 +98,14 @@ impl Operation for Normalize {
         let output = around.y.scheme();
         let numbers = around.shapes.y.iter().product();
         let zero = around.x[0].zero_point();
-        Ok(Some(Arc::new(QuantizedNormalize { by: *self, channels, numbers, zero, epsilon, output })))
+        Ok(Some(Arc::new(QuantizedNormalize {
+            by: *self,
+            channels,
+            numbers,
+            zero,
+            epsilon,
+            output,
+        })))
     }
 
     /// `LayerNormalization`, with the channels as the last axis, where it is one.

@@ -203,6 +203,26 @@ fn parameters_that_are_not_finite_are_named() {
 }
 
 #[test]
+fn linear_layers_of_tokens_are_captured_in_either_of_burns_forms()
+-> Result<(), Box<dyn std::error::Error>> {
+    let device = &devices()[0];
+    device.seed(1);
+    // burn multiplies the tokens of two samples as one matrix, those of three one by one.
+    for tokens in 1..9 {
+        let module: Linear = LinearConfig::new(6, 8).init(device);
+        let forward = |module: &Linear, x: Tensor<3>| module.forward(x);
+        let graph = Graph::try_capture(&module, [tokens, 6], forward)?;
+        let set = scattered(1, 4 * tokens * 6);
+        let x = burn::tensor::TensorData::new(set.clone(), [4, tokens, 6]);
+        let y = forward(&module, Tensor::from_data(x, device)).to_data();
+        let right: Vec<f32> = y.iter::<f32>().collect();
+        let given = graph.forward(&set).remove(0);
+        assert!(decibels(&right, &given) > 90.0, "{tokens}: {}", decibels(&right, &given));
+    }
+    Ok(())
+}
+
+#[test]
 fn a_network_that_differs_between_batches_is_refused() {
     let device = &devices()[0];
     device.seed(1);

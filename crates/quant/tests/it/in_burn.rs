@@ -66,10 +66,8 @@ fn in_burn(model: &QuantizedModel) -> Vec<String> {
 fn sorted_numbers_and_indices_are_left_to_burn() -> Result<(), Box<dyn std::error::Error>> {
     let device = &devices()[0];
     device.seed(1);
-    let module: (Conv2d, Linear) = (
-        Conv2dConfig::new([3, 8], [3, 3]).init(device),
-        LinearConfig::new(8, 4).init(device),
-    );
+    let module: (Conv2d, Linear) =
+        (Conv2dConfig::new([3, 8], [3, 3]).init(device), LinearConfig::new(8, 4).init(device));
     let x = numbers(1, [7, 3, 6, 6], device);
     // The three greatest numbers of each channel, by their indices.
     let model = check(&module, [3, 6, 6], x, |module, x: Tensor<4>| {
@@ -105,10 +103,8 @@ fn volumes_and_recurrent_layers_are_left_to_burn() -> Result<(), Box<dyn std::er
         module.1.forward(burn::tensor::activation::relu(module.0.forward(x)).flatten::<2>(1, 4))
     })?;
     assert_eq!(in_burn(&model), ["0"], "{}", model.plan());
-    let recurrent: (Lstm, Linear) = (
-        LstmConfig::new(6, 8, true).init(device),
-        LinearConfig::new(8, 3).init(device),
-    );
+    let recurrent: (Lstm, Linear) =
+        (LstmConfig::new(6, 8, true).init(device), LinearConfig::new(8, 3).init(device));
     let x = numbers(2, [9, 5, 6], device);
     check(&recurrent, [5, 6], x, |module, x: Tensor<3>| {
         let (all, _) = module.0.forward(x, None);

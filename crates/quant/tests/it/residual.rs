@@ -43,7 +43,13 @@ struct Block {
 }
 
 impl Block {
-    fn new(inputs: usize, width: usize, stride: usize, is_bottleneck: bool, device: &Device) -> Self {
+    fn new(
+        inputs: usize,
+        width: usize,
+        stride: usize,
+        is_bottleneck: bool,
+        device: &Device,
+    ) -> Self {
         let outputs = if is_bottleneck { 4 * width } else { width };
         let path = if is_bottleneck {
             vec![
