@@ -333,7 +333,7 @@ impl RunFolder {
     pub fn remove(&self, name: &str) -> Result<(), RunError> {
         let path = self.path.join(name);
         match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
                 Err(RunError::io("remove", &path, cause))
             }
             _ => Ok(()),

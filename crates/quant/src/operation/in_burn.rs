@@ -64,8 +64,8 @@ impl InBurn {
         let given = self.inputs.iter().chain(&self.constants);
         let mut known: HashSet<TensorId> = given.clone().map(|tensor| tensor.id).collect();
         let fits = |tensor: &TensorIr| {
-            let sides = tensor.shape.iter();
-            let count = sides.fold(Some(1_usize), |count, &side| count?.checked_mul(side));
+            let mut sides = tensor.shape.iter();
+            let count = sides.try_fold(1_usize, |count, &side| count.checked_mul(side));
             count.is_some_and(|count| count <= MOST)
         };
         let computes = |operation: &OperationIr| {
