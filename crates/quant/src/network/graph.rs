@@ -195,11 +195,13 @@ impl Graph {
     }
 
     /// The number of layers, and of inputs.
+    #[cfg(feature = "burn")]
     pub(crate) const fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// Removes the last layers, which no other reads.
+    #[cfg(feature = "burn")]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.nodes.truncate(len);
     }
