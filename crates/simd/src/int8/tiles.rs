@@ -237,8 +237,7 @@ mod tests {
                                 let row = &left[(tile * rows + row) * pitch + at as usize..];
                                 let right = &right[1024 * vectors * step..];
                                 (0..64).map(move |n| {
-                                    let weight =
-                                        right[(n / 4 * 16 * vectors + column) * 4 + n % 4];
+                                    let weight = right[(n / 4 * 16 * vectors + column) * 4 + n % 4];
                                     i32::from(row[n]) * i32::from(weight)
                                 })
                             });

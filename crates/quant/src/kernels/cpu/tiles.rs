@@ -97,7 +97,8 @@ impl<K: Sink> Int8Kernel for Tiled<'_, K> {
             let first = panel * (PANEL / LANES);
             let width = (vectors - first).min(PANEL / LANES);
             let weights = job.weights[first * job.window.quads()..].as_ptr().cast::<i8>();
-            for (row, pair) in (0..lines).flat_map(|row| (0..line.pairs).map(move |pair| (row, pair)))
+            for (row, pair) in
+                (0..lines).flat_map(|row| (0..line.pairs).map(move |pair| (row, pair)))
             {
                 let pixels = line.firsts(pair);
                 let image = job.image.as_ptr().wrapping_add(job.origin + row * job.row_step);
@@ -184,9 +185,8 @@ impl Block {
         let first = self.vectors[0] * LANES;
         let start = job.start.as_ptr().wrapping_add(first);
         // SAFETY: every vector has its starts.
-        let start: [S::Lanes; V] = std::array::from_fn(|vector| unsafe {
-            simd.load(start.wrapping_add(vector * LANES))
-        });
+        let start: [S::Lanes; V] =
+            std::array::from_fn(|vector| unsafe { simd.load(start.wrapping_add(vector * LANES)) });
         let output = output.as_mut_ptr();
         for (tile, [mut row, mut column]) in self.places.into_iter().enumerate() {
             for sums in &sums.0[tile * ByteTiles::MOST_ROWS..][..self.rows] {
