@@ -164,8 +164,9 @@ impl QuantizedLinear {
         };
         let pitch = self.pitch(isa, rows);
         if rows == 1 {
-            let (copy, states) = scratch.split(pitch, threads, 0, 0);
-            let image = placed(x, inputs, pitch, false, copy);
+            let of_copy = if pitch == inputs { 0 } else { pitch };
+            let (copy, states) = scratch.split(of_copy, threads, 0, 0);
+            let image = if pitch == inputs { x } else { placed(x, inputs, pitch, copy) };
             let share = panels.div_ceil(threads);
             let starts = |part: usize| (part * share * PANEL).min(outputs);
             over(Uneven::new(y, panels.div_ceil(share), starts), states, |part, y, _| {
@@ -176,42 +177,42 @@ impl QuantizedLinear {
             });
             return;
         }
-        let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
-        let (_, states) = scratch.split(0, threads, block * pitch, 0);
         // Tiles are read once for each panel, from two lines if they are not at one.
-        let is_aligned = pitch.is_multiple_of(CACHE_LINE_BYTES) && panels >= PANELS_OF_COPIES;
+        let has_tiles = self.has_tiles(isa, rows);
+        let is_at_a_line = x.as_ptr().addr().is_multiple_of(CACHE_LINE_BYTES);
+        let is_copied = pitch != inputs || has_tiles && panels >= PANELS_OF_COPIES && !is_at_a_line;
+        let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
+        let of_copies = if is_copied { block * pitch } else { 0 };
+        let (_, states) = scratch.split(0, threads, of_copies, 0);
         let starts = |part: usize| (part * block).min(rows) * outputs;
         over(Uneven::new(y, rows.div_ceil(block), starts), states, |part, y, own| {
             let (first, columns) = (starts(part), y.len() / outputs);
             let x = &x[part * block * inputs..][..columns * inputs];
-            let image =
-                placed(x, inputs, pitch, is_aligned, own.bytes.numbers_mut(columns * pitch));
+            let image = if is_copied {
+                placed(x, inputs, pitch, own.bytes.numbers_mut(columns * pitch))
+            } else {
+                x
+            };
             let job = DotJob { image, columns, column_step: pitch, ..job };
             job.run(isa, sink(first..first + y.len()), y);
         });
     }
 
+    /// Whether tiles compute products of so many rows.
+    fn has_tiles(&self, isa: Isa, rows: usize) -> bool {
+        isa.dot() == Isa::AmxInt8 && !self.window.tiles().is_empty() && rows > 1
+    }
+
     /// Bytes from a row to the next one as kernels read them: whole groups of four, and whole cache
     /// lines where tiles are read, which takes longer from two of them.
     fn pitch(&self, isa: Isa, rows: usize) -> usize {
-        let are_tiles = isa.dot() == Isa::AmxInt8 && !self.window.tiles().is_empty() && rows > 1;
-        self.inputs.next_multiple_of(if are_tiles { CACHE_LINE_BYTES } else { 4 })
+        self.inputs.next_multiple_of(if self.has_tiles(isa, rows) { CACHE_LINE_BYTES } else { 4 })
     }
 }
 
-/// Rows at a distance of `pitch`, and the first one at a cache line if `is_aligned`; they are copied
-/// only if they do not lie so. What is between rows is not specified.
-fn placed<'a>(
-    x: &'a [u8],
-    inputs: usize,
-    pitch: usize,
-    is_aligned: bool,
-    to: &'a mut [u8],
-) -> &'a [u8] {
+/// Copies rows to a distance of `pitch`; what is between them is not specified.
+fn placed<'a>(x: &[u8], inputs: usize, pitch: usize, to: &'a mut [u8]) -> &'a [u8] {
     if pitch == inputs {
-        if !is_aligned || x.as_ptr().addr().is_multiple_of(CACHE_LINE_BYTES) {
-            return x;
-        }
         to.copy_from_slice(x);
         return to;
     }

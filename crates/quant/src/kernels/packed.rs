@@ -30,6 +30,9 @@ pub(crate) struct Window {
     runs: Vec<Run>,
     /// The offsets of every tile of 64 bytes of the runs; none if the weights are not packed for tiles.
     tiles: Vec<u32>,
+    /// Groups that packed weights have for each run, and those of them that only fill tiles.
+    stored: usize,
+    filling: usize,
 }
 
 impl Window {
@@ -37,13 +40,14 @@ impl Window {
     pub(crate) fn new(offsets: impl Iterator<Item = u32>, segment: usize) -> Self {
         let quads = segment.div_ceil(4);
         let runs: Vec<Run> = offsets.map(|at| Run { at, quads: quads as u32 }).collect();
-        let of_run = if is_for_tiles(quads) { quads.div_ceil(TILE) } else { 0 };
+        let tiles = if is_for_tiles(quads) { quads.div_ceil(TILE) } else { 0 };
         let of_run = |run: &Run| {
             let at = run.at;
-            (0..of_run).map(move |tile| at + (4 * TILE * tile) as u32)
+            (0..tiles).map(move |tile| at + (4 * TILE * tile) as u32)
         };
         let tiles = runs.iter().flat_map(of_run).collect();
-        Self { runs, tiles }
+        let stored = stored(quads);
+        Self { runs, tiles, stored, filling: stored - quads }
     }
 
     /// Its runs.
@@ -65,13 +69,13 @@ impl Window {
     }
 
     /// Groups of four weights of a column, with those that fill tiles.
-    pub(crate) fn quads(&self) -> usize {
-        self.runs.iter().map(|run| stored(run.quads as usize)).sum()
+    pub(crate) const fn quads(&self) -> usize {
+        self.runs.len() * self.stored
     }
 
     /// Groups after each run that only fill tiles.
-    pub(crate) fn filling(&self) -> usize {
-        self.runs.first().map_or(0, |run| stored(run.quads as usize) - run.quads as usize)
+    pub(crate) const fn filling(&self) -> usize {
+        self.filling
     }
 }
 
