@@ -23,5 +23,6 @@ mod residual;
 mod resize;
 mod round_trip;
 mod speed;
+#[cfg(feature = "burn")]
 mod transformer;
 mod zeros;
