@@ -33,7 +33,8 @@ import torch.nn.functional as F
 from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, roc_auc_score
-from torch import nn
+
+from table_networks import Published, TableNet
 
 NAMES = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
@@ -84,33 +85,6 @@ def encode(train, test, targets):
     for own, values in zip(classes, numbers):
         sides.append((torch.tensor(np.array(own).T), torch.tensor(np.array(values).T).float()))
     return sides, counts, len(numbers[0])
-
-
-class TableNet(nn.Module):
-    """The network of `model.kind = "mlp"` with its defaults."""
-
-    def __init__(self, counts, numbers, widths, frequencies=16, hidden=(128, 128), size=8):
-        super().__init__()
-        self.columns = nn.ModuleList()
-        for count in counts:
-            own = nn.Embedding(count, min(16, math.ceil(count / 2)))
-            nn.init.normal_(own.weight, std=own.embedding_dim**-0.5)
-            self.columns.append(own)
-        self.frequencies = nn.Parameter(0.1 * torch.randn(numbers, frequencies))
-        self.waves = nn.Linear(2 * frequencies, size)
-        inputs = sum(own.embedding_dim for own in self.columns) + numbers * size
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip((inputs, *hidden), hidden))
-        self.heads = nn.ModuleList(nn.Linear(hidden[-1], width) for width in widths)
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, classes, numbers):
-        vectors = [own(classes[:, at]) for at, own in enumerate(self.columns)]
-        angles = numbers.unsqueeze(2) * (2 * math.pi * self.frequencies)
-        waves = torch.cat([angles.sin(), angles.cos()], 2)
-        x = torch.cat([*vectors, torch.relu(self.waves(waves)).flatten(1)], 1)
-        for layer in self.layers:
-            x = self.dropout(torch.relu(layer(x)))
-        return [head(x) for head in self.heads]
 
 
 def targets_of(train, test, several):
@@ -272,30 +246,6 @@ def speed(folder, modes):
                     f"{of_processor:.0f} rows per processor second, {peak():.0f} MiB so far",
                     flush=True,
                 )
-
-
-class Published(nn.Module):
-    """The reference's network at its published sizes, with 6 labels, 4 and 30 classes."""
-
-    def __init__(self, counts=(1000, 3000, 1500, 500), size=384, hidden=1280, layers=4):
-        super().__init__()
-        self.columns = nn.ModuleList(nn.Embedding(count, size) for count in counts)
-        self.attention = nn.TransformerEncoderLayer(size, 8, hidden, 0.391, batch_first=True)
-        widths = [len(counts) * size] + [hidden] * layers
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
-        self.dropout = nn.Dropout(0.391)
-        pairs = len(counts) * (len(counts) - 1) // 2
-        self.heads = nn.ModuleList(nn.Linear(hidden + pairs, width) for width in (6, 4, 30))
-        self.register_buffer("pairs", torch.triu_indices(len(counts), len(counts), 1))
-
-    def forward(self, classes):
-        tokens = torch.stack([own(classes[:, at]) for at, own in enumerate(self.columns)], 1)
-        products = (tokens @ tokens.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
-        x = self.attention(tokens).flatten(1)
-        for layer in self.layers:
-            x = self.dropout(F.gelu(layer(x)))
-        x = torch.cat([x, products], 1)
-        return [head(x) for head in self.heads]
 
 
 def published(modes):

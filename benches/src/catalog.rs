@@ -22,6 +22,7 @@ use crate::problem::photos::Photos;
 use crate::problem::prepare_table::PrepareTable;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::sliding::Sliding;
+use crate::problem::table_step;
 use crate::problem::train_step::TrainStep;
 use crate::problem::transformer::{Part, Transformer};
 use crate::problem::unet::UNetPass;
@@ -312,6 +313,12 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::PrepareTable(PrepareTable { rows: 1_000_000, least: 20 }),
         "16 columns of a file read, typed, encoded and scaled",
     );
+    for (step, about) in [
+        (table_step::adult(), "a training step of configs/adult.toml's network"),
+        (table_step::published(), "a training step of configs/tables-large.toml's network"),
+    ] {
+        add(Problem::TableStep(step), about);
+    }
     for tail in [Tail::Sums, Tail::Codes] {
         for ([rows, inner, columns], about) in INT8_PRODUCTS {
             add(Problem::Int8Product(Int8Product { rows, inner, columns, tail }), about);

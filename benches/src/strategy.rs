@@ -132,6 +132,9 @@ const NETWORK_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-c
 /// Peers for tables.
 const TABLE_PEERS: [&str; 2] = ["pandas", "polars"];
 
+/// Peers for networks of tables.
+const TABLE_NETWORK_PEERS: [&str; 2] = ["pytorch", "pytorch-compiled"];
+
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
@@ -268,6 +271,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
             both_layouts().into_iter().chain([candle()]).collect()
         }
         Problem::PrepareTable(_) => TABLE_PEERS.map(|id| of(id, "tables.py")).to_vec(),
+        Problem::TableStep(_) => TABLE_NETWORK_PEERS.map(|id| of(id, "table_networks.py")).to_vec(),
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::KanBasis(_) => KAN_BASIS_PEERS.map(|id| of(id, "kan_bases.py")).to_vec(),

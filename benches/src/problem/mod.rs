@@ -24,6 +24,7 @@ pub(crate) mod prepare_table;
 pub(crate) mod read_table;
 pub(crate) mod repeated;
 pub(crate) mod sliding;
+pub(crate) mod table_step;
 pub(crate) mod train_step;
 pub(crate) mod transformer;
 pub(crate) mod unet;
@@ -57,6 +58,7 @@ pub(crate) enum Problem {
     Gather(gather::Gather),
     ReadTable(read_table::ReadTable),
     PrepareTable(prepare_table::PrepareTable),
+    TableStep(table_step::TableStep),
     Int8Product(int8_product::Int8Product),
     FourBitProduct(four_bit_product::FourBitProduct),
     Int8Network(int8_network::Int8Network),
@@ -87,6 +89,7 @@ impl Problem {
             Self::Gather(task) => task,
             Self::ReadTable(task) => task,
             Self::PrepareTable(task) => task,
+            Self::TableStep(task) => task,
             Self::Int8Product(task) => task,
             Self::FourBitProduct(task) => task,
             Self::Int8Network(task) => task,

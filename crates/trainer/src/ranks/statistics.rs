@@ -177,8 +177,7 @@ impl Layout {
             }
             merged.push(values);
         }
-        // A pending update would overwrite the values.
-        drop(model.valid());
+        // No update is pending that would overwrite the values: reading the last ones applied it.
         Ok(model.map(&mut Put { path: Vec::new(), values: merged.into_iter() }))
     }
 
