@@ -1,6 +1,8 @@
 //! Work on several threads, divided so that the division changes no result.
 
 #[cfg(feature = "rayon")]
+mod linger;
+#[cfg(feature = "rayon")]
 mod shares;
 
 /// Work in pieces, each done by one thread.
@@ -204,7 +206,10 @@ pub fn over<P: Pieces, S: Send>(
             rayon::in_place_scope(|scope| {
                 for (thread, state) in (1..threads).zip(others) {
                     let run_all = &run_all;
-                    scope.spawn(move |_| run_all(thread, state));
+                    scope.spawn(move |_| {
+                        run_all(thread, state);
+                        linger::after_this_job();
+                    });
                 }
                 run_all(0, own);
             });
