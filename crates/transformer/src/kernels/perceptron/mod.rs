@@ -93,8 +93,8 @@ impl<'a> Perceptron<'a> {
 
     /// Packs the weights of all layers, or their transposes.
     fn pack(&self, isa: Isa, is_transposed: bool, panels: &mut Vec<Aligned>, threads: usize) {
-        /// Packing fewer numbers takes less time than waking up a thread.
-        const FEW: usize = 128 << 10;
+        /// Packing fewer numbers takes less time than giving a part of them to another thread.
+        const FEW: usize = 16 << 10;
         panels.resize_with(panels.len().max(self.layers.len()), Aligned::default);
         let numbers: usize = self.layers.iter().map(|layer| layer.weight.len()).sum();
         let threads = if numbers < FEW { 1 } else { threads };
