@@ -252,14 +252,14 @@ fn larger(a: f32, b: f32) -> f32 {
     if b.is_nan() || b > a { b } else { a }
 }
 
-/// The outputs that are computed together: eight blocks, then four, then one at a time; the last
-/// block may reach beyond the outputs.
+/// The outputs that are computed together: four blocks, then one at a time; the last block may
+/// reach beyond the outputs.
 pub(crate) fn tiles(outputs: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     let padded = outputs.next_multiple_of(BLOCK);
     let mut first = 0;
     std::iter::from_fn(move || {
         let left = (padded - first) / BLOCK;
-        let blocks = *[8, 4, 1].iter().find(|&&blocks| blocks <= left)?;
+        let blocks = *[4, 1].iter().find(|&&blocks| blocks <= left)?;
         let tile = first..first + blocks * BLOCK;
         first = tile.end;
         Some(tile)

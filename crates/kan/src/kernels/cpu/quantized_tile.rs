@@ -15,9 +15,7 @@ const _: () = assert!(BLOCK == INT8_LANES);
 /// sums, which pass through the L1 cache beside them, are read and written more often.
 const NEAR: usize = 32 << 10;
 
-/// Rows whose splines are summed together on AVX-512 for four blocks or one: two rows hide the latency
-/// of a product. The sums of one row of eight blocks do that too, and each of its basis values is
-/// loaded once for twice as many products.
+/// Rows whose splines are summed together on AVX-512: two rows hide the latency of a product.
 /// Smaller registers hold the sums of one row.
 const SPLINE_ROWS: usize = 2;
 
@@ -28,7 +26,7 @@ const BASE_ROWS: usize = 4;
 /// The contribution of some inputs to a tile of outputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tile<'a> {
-    /// Number of outputs: eight blocks, four or one.
+    /// Number of outputs: four blocks or one.
     pub(super) width: usize,
     pub(super) intervals: usize,
     /// `[inputs][intervals][blocks of the width]`.
@@ -65,53 +63,35 @@ impl Tile<'_> {
 
 /// A contribution to the sums of a tile: splines or base branch.
 trait OfRows {
-    /// Adds to `N` vectors of the outputs of `R` rows, starting at `row`, of a tile of `W` vectors from
-    /// vector `first` on.
-    fn sum<S: Int8, const W: usize, const N: usize, const R: usize>(
-        &mut self,
-        simd: S,
-        row: usize,
-        first: usize,
-    );
+    /// Adds to `N` vectors of the outputs of `R` rows, starting at `row`.
+    fn sum<S: Int8, const N: usize, const R: usize>(&mut self, simd: S, row: usize);
 }
 
-/// Processes all rows of a tile, on AVX-512 `R` at a time, or `R8` of eight blocks.
+/// Processes all rows of a tile, `R` at a time on AVX-512.
 ///
 /// # Panics
-/// If the tile has neither eight blocks, nor four, nor one.
+/// If the tile has neither four blocks nor one.
 #[inline(always)]
-fn all_rows<S: Int8, J: OfRows, const R: usize, const R8: usize>(
-    simd: S,
-    width: usize,
-    rows: usize,
-    mut job: J,
-) {
+fn all_rows<S: Int8, J: OfRows, const R: usize>(simd: S, width: usize, rows: usize, job: J) {
     match width / BLOCK {
-        8 if S::ISA == Isa::Avx512Vnni => all_rows_of::<S, J, 8, 8, R8>(simd, rows, 0, &mut job),
-        8 => {
-            // Smaller registers hold half of the sums.
-            all_rows_of::<S, J, 8, 4, 1>(simd, rows, 0, &mut job);
-            all_rows_of::<S, J, 8, 4, 1>(simd, rows, 4, &mut job);
-        }
-        4 => all_rows_of::<S, J, 4, 4, R>(simd, rows, 0, &mut job),
-        1 => all_rows_of::<S, J, 1, 1, R>(simd, rows, 0, &mut job),
+        4 => all_rows_of::<S, J, 4, R>(simd, rows, job),
+        1 => all_rows_of::<S, J, 1, R>(simd, rows, job),
         blocks => unreachable!("a tile of {blocks} blocks"),
     }
 }
 
 #[inline(always)]
-fn all_rows_of<S: Int8, J: OfRows, const W: usize, const N: usize, const R: usize>(
+fn all_rows_of<S: Int8, J: OfRows, const N: usize, const R: usize>(
     simd: S,
     rows: usize,
-    first: usize,
-    job: &mut J,
+    mut job: J,
 ) {
     let together = if S::ISA == Isa::Avx512Vnni { rows - rows % R } else { 0 };
     for row in (0..together).step_by(R) {
-        job.sum::<S, W, N, R>(simd, row, first);
+        job.sum::<S, N, R>(simd, row);
     }
     for row in together..rows {
-        job.sum::<S, W, N, 1>(simd, row, first);
+        job.sum::<S, N, 1>(simd, row);
     }
 }
 
@@ -132,30 +112,25 @@ impl Int8Kernel for Splines<'_> {
     #[inline(always)]
     fn run<S: Int8>(self, simd: S) {
         let rows = self.integers.len() / self.tile.width;
-        all_rows::<S, _, SPLINE_ROWS, 1>(simd, self.tile.width, rows, self);
+        all_rows::<S, _, SPLINE_ROWS>(simd, self.tile.width, rows, self);
     }
 }
 
 impl OfRows for Splines<'_> {
     #[inline(always)]
-    fn sum<S: Int8, const W: usize, const N: usize, const R: usize>(
-        &mut self,
-        simd: S,
-        row: usize,
-        first: usize,
-    ) {
+    fn sum<S: Int8, const N: usize, const R: usize>(&mut self, simd: S, row: usize) {
         let (tile, inputs) = (&self.tile, self.inputs.clone());
-        assert!(tile.width == W * BLOCK && first + N <= W && inputs.end <= tile.seen.count);
+        assert!(tile.width == N * BLOCK && inputs.end <= tile.seen.count);
         let share = |row: usize| (self.of_row * row).min(self.ahead.len());
         for coefficients in &self.ahead[share(row)..share(row + R)] {
             simd.prefetch(std::ptr::from_ref(coefficients).cast());
         }
-        let of_input = tile.intervals * W;
+        let of_input = tile.intervals * N;
         let mut coefficients =
             tile.splines[inputs.start * of_input..inputs.end * of_input].as_ptr();
         let mut sums = [[simd.zero(); N]; R];
         for (index, sums) in sums.iter_mut().enumerate() {
-            let own = &self.integers[(row + index) * tile.width + first * BLOCK..][..N * BLOCK];
+            let own = &self.integers[(row + index) * tile.width..][..N * BLOCK];
             for (sum, integers) in sums.iter_mut().zip(own.chunks_exact(BLOCK)) {
                 // SAFETY: the slice is a vector's.
                 *sum = unsafe { simd.load(integers.as_ptr()) };
@@ -174,10 +149,10 @@ impl OfRows for Splines<'_> {
                 // SAFETY: every row has four basis values for every input.
                 let quad = unsafe { quads[row].read() };
                 let quad = simd.splat(quad.cast_signed());
-                let lanes = coefficients.wrapping_add(window * W + first);
+                let lanes = coefficients.wrapping_add(window * N);
                 for (vector, sum) in sums.iter_mut().enumerate() {
                     let place = lanes.wrapping_add(vector);
-                    // SAFETY: a window is that of an interval, whose coefficients are `W` vectors.
+                    // SAFETY: a window is that of an interval, whose coefficients are `N` vectors.
                     let weights = unsafe { simd.load(place.cast()) };
                     // Two basis values that are summed are at most 2/3 together, which is 256 steps
                     // with rounding, and 256·127 is less than 2¹⁵.
@@ -189,7 +164,7 @@ impl OfRows for Splines<'_> {
             coefficients = coefficients.wrapping_add(of_input);
         }
         for (index, sums) in sums.iter().enumerate() {
-            let place = (row + index) * tile.width + first * BLOCK;
+            let place = (row + index) * tile.width;
             let own = &mut self.integers[place..][..N * BLOCK];
             for (sum, integers) in sums.iter().zip(own.chunks_exact_mut(BLOCK)) {
                 // SAFETY: the slice is a vector's.
@@ -211,32 +186,27 @@ impl Int8Kernel for Base<'_> {
     #[inline(always)]
     fn run<S: Int8>(self, simd: S) {
         let rows = self.floats.len() / self.tile.width;
-        all_rows::<S, _, BASE_ROWS, { BASE_ROWS / 2 }>(simd, self.tile.width, rows, self);
+        all_rows::<S, _, BASE_ROWS>(simd, self.tile.width, rows, self);
     }
 }
 
 impl OfRows for Base<'_> {
     #[inline(always)]
-    fn sum<S: Int8, const W: usize, const N: usize, const R: usize>(
-        &mut self,
-        simd: S,
-        row: usize,
-        first: usize,
-    ) {
+    fn sum<S: Int8, const N: usize, const R: usize>(&mut self, simd: S, row: usize) {
         let tile = &self.tile;
-        assert!(tile.width == W * BLOCK && first + N <= W);
-        let count = tile.base.len() / W;
-        assert!(count > 0 && tile.base.len() == count * W);
+        assert!(tile.width == N * BLOCK);
+        let count = tile.base.len() / N;
+        assert!(count > 0 && tile.base.len() == count * N);
         let pairs: [*const u32; R] = std::array::from_fn(|index| {
             let place = |pair| Seen::place_of_pair(row + index, pair);
             tile.seen.pairs[place(0)..=place(count - 1)].as_ptr()
         });
         let mut sums = [[simd.zero(); N]; R];
         for pair in 0..count {
-            let place = tile.base.as_ptr().wrapping_add(pair * W + first);
+            let place = tile.base.as_ptr().wrapping_add(pair * N);
             let mut weights = [simd.zero(); N];
             for (vector, weights) in weights.iter_mut().enumerate() {
-                // SAFETY: a pair of inputs has `W` vectors of weights.
+                // SAFETY: a pair of inputs has `N` vectors of weights.
                 *weights = unsafe { simd.load(place.wrapping_add(vector).cast()) };
             }
             for (sums, pairs) in sums.iter_mut().zip(pairs) {
@@ -250,7 +220,7 @@ impl OfRows for Base<'_> {
         }
         for (index, sums) in sums.into_iter().enumerate() {
             let row = row + index;
-            let own = &mut self.floats[row * tile.width + first * BLOCK..][..N * BLOCK];
+            let own = &mut self.floats[row * tile.width..][..N * BLOCK];
             for (to, sum) in own.chunks_exact_mut(BLOCK).zip(sums) {
                 // SAFETY: the slice is a vector's.
                 unsafe { simd.add_scaled(to.as_mut_ptr(), sum, tile.seen.steps[row]) };
