@@ -3,8 +3,8 @@
 use updraft_simd::Isa;
 
 use super::cpu::{
-    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, are_few, forward_tile, layer_tile, line, pitch,
-    reads_in_place, rows_of_weights,
+    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, are_few, forward_tile, layer_tile, line,
+    numbers_of_all, pitch, reads_in_place, rows_of_weights,
 };
 use super::geometry::{LayerGeometry, Weights};
 use super::scratch::{Taps, Workspace};
@@ -21,6 +21,9 @@ pub struct LayerMemory {
     pub parameters: usize,
     /// The outputs.
     pub outputs: usize,
+    /// The packed weights that a `KanLinear` keeps on the CPU from its second pass without gradients
+    /// on, and drops in training; 0 for other layers and paths.
+    pub packed: usize,
     /// The gradients of the input and of all parameters.
     pub gradients: usize,
     /// The scratch of a forward pass.
@@ -64,6 +67,7 @@ impl LayerMemory {
         Self {
             parameters: FLOAT * parameters,
             outputs: FLOAT * batch * outputs,
+            packed: FLOAT * numbers_of_all(isa, geometry, weights),
             gradients: FLOAT * (batch * inputs + parameters),
             forward_scratch: layer.forward(threads),
             backward_scratch: layer.backward(threads),
@@ -72,6 +76,29 @@ impl LayerMemory {
 }
 
 const FLOAT: usize = size_of::<f32>();
+
+/// What a layer of functions in closed form has besides its coefficients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BasisParts {
+    pub(crate) base: bool,
+    pub(crate) bias: bool,
+    /// Numbers of the functions' parameters.
+    pub(crate) functions: usize,
+    /// Whether they are trained.
+    pub(crate) is_trained: bool,
+    /// Whether the functions see another input than the base branch.
+    pub(crate) seen: bool,
+}
+
+impl BasisParts {
+    /// The numbers of the parameters, and of those that are trained.
+    pub(crate) fn parameters(&self, edges: usize, count: usize, outputs: usize) -> [usize; 2] {
+        let bias = if self.bias { outputs } else { 0 };
+        let trained = edges * (count + usize::from(self.base)) + bias;
+        let functions = if self.is_trained { self.functions } else { 0 };
+        [trained + self.functions, trained + functions]
+    }
+}
 
 struct Layer<'a> {
     isa: Isa,

@@ -41,6 +41,8 @@ pub(crate) use dense::{
 };
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
+#[cfg(feature = "burn")]
+pub(crate) use memory::BasisParts;
 pub use memory::LayerMemory;
 pub use packed::PackedLayer;
 pub use quantized::{QuantizeError, QuantizedLayer, QuantizedScratch};

@@ -9,9 +9,13 @@ use updraft_simd::time_layer;
 
 use super::basis_error::BasisConfigError;
 use super::basis_linear::functions;
+#[cfg(feature = "flex")]
+use super::basis_memory::functions as numbers_of_functions;
 use crate::basis::Basis;
 use crate::grid::Grid;
-use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry};
+use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvError, ConvGeometry, LayerMemory};
+#[cfg(feature = "flex")]
+use crate::kernels::{BasisParts, DenseConv, DenseLayer};
 use crate::ops::{BasisParameters, LayerPath, PlainReason, basis_conv};
 
 macro_rules! convolution {
@@ -191,6 +195,47 @@ macro_rules! convolution {
             #[must_use]
             pub fn with_path(self, path: LayerPath) -> Self {
                 Self { forced: Some(path), ..self }
+            }
+
+            /// The memory of the passes with the kernels in f32, for a batch of images with these
+            /// spatial sizes and a number of threads; `None` on the plain path, where burn's
+            /// operations store every function. Parameters of the functions have a gradient if they
+            /// are trained, on a device with autodiff.
+            ///
+            /// # Errors
+            /// [`ConvError`](crate::ConvError) if the images are smaller than the kernel.
+            pub fn memory(
+                &self,
+                batch: usize,
+                shape: [usize; $axes],
+                threads: usize,
+            ) -> Result<Option<LayerMemory>, ConvError> {
+                let shapes = self.geometry.shapes_of(batch, &shape)?;
+                match self.path() {
+                    #[cfg(feature = "flex")]
+                    LayerPath::Kernels(isa) => {
+                        let (functions, is_trained) = numbers_of_functions(&self.functions);
+                        let parts = BasisParts {
+                            base: self.base.is_some(),
+                            bias: self.bias.is_some(),
+                            functions,
+                            is_trained,
+                            seen: false,
+                        };
+                        let (inputs, [_, _, outputs]) =
+                            (self.geometry.in_channels(), self.coefficients.dims());
+                        let groups =
+                            self.functions.as_ref().map_or(1, |functions| functions.dims()[0]);
+                        let (basis, activation) = (self.basis, self.activation);
+                        let pixel = DenseLayer { basis, inputs, outputs, groups, activation };
+                        let conv = DenseConv { pixel: &pixel, geometry: &self.geometry };
+                        Ok(Some(LayerMemory::of_dense_conv(isa, conv, parts, shapes, threads)))
+                    }
+                    _ => {
+                        let _ = (shapes, threads);
+                        Ok(None)
+                    }
+                }
             }
 
             /// The functions of each tap.

@@ -8,7 +8,7 @@ use updraft_simd::time_layer;
 
 use super::packed::PackedKanLinear;
 use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
-use crate::ops::{LayerPath, Parameters, PlainReason, layer, plain_memory};
+use crate::ops::{Kept, LayerPath, Parameters, PlainReason, layer, plain_memory};
 
 /// A Kolmogorov–Arnold layer: like a linear layer, with a spline on every edge.
 ///
@@ -29,6 +29,8 @@ pub struct KanLinear {
     pub(super) geometry: Arc<LayerGeometry>,
     #[module(skip)]
     pub(super) forced: Option<LayerPath>,
+    #[module(skip)]
+    pub(super) kept: Kept,
 }
 
 impl KanLinear {
@@ -39,7 +41,8 @@ impl KanLinear {
         bias: Option<Param<Tensor<1>>>,
         geometry: LayerGeometry,
     ) -> Self {
-        Self { spline, base, scaler, bias, geometry: Arc::new(geometry), forced: None }
+        let (geometry, kept) = (Arc::new(geometry), Kept::default());
+        Self { spline, base, scaler, bias, geometry, forced: None, kept }
     }
 
     /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`.
@@ -55,7 +58,9 @@ impl KanLinear {
             bias: self.bias.as_ref().map(Param::val),
         };
         time_layer(self.spline.id.val(), "KAN layer", || {
-            by_rows(x, &self.geometry, |x| layer(x, parameters, &self.geometry, self.forced))
+            by_rows(x, &self.geometry, |x| {
+                layer(x, parameters, &self.geometry, self.forced, &self.kept)
+            })
         })
     }
 
@@ -158,7 +163,7 @@ impl KanLinear {
             }
             LayerPath::Cube | LayerPath::CubeIn(_) => {
                 let memory = LayerMemory::of(Isa::Portable, &self.geometry, &weights, batch, 1);
-                LayerMemory { forward_scratch: 0, backward_scratch: 0, ..memory }
+                LayerMemory { packed: 0, forward_scratch: 0, backward_scratch: 0, ..memory }
             }
             LayerPath::Plain => plain_memory(&self.geometry, &weights, batch),
         }
@@ -187,4 +192,87 @@ pub(super) fn by_rows<const D: usize>(
         return compute(x.flatten(0, D - 2)).sum_dim(0).expand(Shape::from(shape));
     }
     compute(x.reshape([rows, inputs])).reshape(shape)
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::tensor::{Device, Distribution};
+
+    use super::*;
+    use crate::KanLinearConfig;
+
+    fn bits(layer: &KanLinear, x: &Tensor<2>) -> Vec<u32> {
+        let y = layer.forward(x.clone()).into_data().try_to_vec::<f32>().expect("of f32");
+        y.into_iter().map(f32::to_bits).collect()
+    }
+
+    fn kernels(layer: &KanLinear) -> bool {
+        matches!(layer.path(), LayerPath::Kernels(_))
+    }
+
+    #[test]
+    fn the_second_pass_packs_the_weights_and_changes_no_bit() {
+        let device = Device::flex();
+        let layer = KanLinearConfig::new(70, 40).with_bias(true).init(&device);
+        assert!(kernels(&layer));
+        for batch in [1, 5, 40] {
+            let layer = KanLinear { kept: Kept::default(), ..layer.clone() };
+            let x = Tensor::random([batch, 70], Distribution::Default, &device);
+            let first = bits(&layer, &x);
+            assert_eq!(layer.kept.bytes(), 0);
+            assert_eq!(bits(&layer, &x), first);
+            let memory = layer.memory(batch, 1).packed;
+            let ratio = memory as f64 / layer.kept.bytes() as f64;
+            assert!((0.9..1.1).contains(&ratio), "{ratio}");
+            assert_eq!(bits(&layer, &x), first);
+        }
+    }
+
+    #[test]
+    fn packed_weights_are_those_of_the_current_parameters_and_grid() {
+        let device = Device::flex();
+        let layer = KanLinearConfig::new(6, 20).init(&device);
+        let x = Tensor::random([3, 6], Distribution::Default, &device);
+        let fresh = |layer: &KanLinear| {
+            let layer = KanLinear { kept: Kept::default(), ..layer.clone() };
+            bits(&layer, &x)
+        };
+        let settled = |layer: &KanLinear| {
+            (0..3).for_each(|_| drop(bits(layer, &x)));
+            assert!(layer.kept.bytes() > 0);
+            bits(layer, &x)
+        };
+        let first = settled(&layer);
+
+        let mut other = layer.clone();
+        other.spline = other.spline.map(|spline| spline.mul_scalar(0.5));
+        assert_ne!(bits(&other, &x), first);
+        assert_eq!(settled(&other), fresh(&other));
+        assert_eq!(settled(&layer), first);
+
+        let mut scaled = layer.clone();
+        scaled.scaler = scaled.scaler.map(|scaler| scaler.map(|scaler| scaler.add_scalar(0.1)));
+        assert_eq!(settled(&scaled), fresh(&scaled));
+
+        let grid = crate::grid::Grid::uniform(-2.0, 2.0, 5, 3).expect("five intervals");
+        let wider = layer.clone().with_grid(grid).expect("as many coefficients");
+        assert_eq!(settled(&wider), fresh(&wider));
+        assert_ne!(settled(&wider), first);
+
+        let portable = layer.clone().with_path(LayerPath::Kernels(Isa::Portable));
+        assert_eq!(settled(&portable), fresh(&portable));
+        assert_eq!(settled(&layer), first);
+    }
+
+    #[cfg(feature = "autodiff")]
+    #[test]
+    fn training_drops_packed_weights() {
+        let device = Device::flex();
+        let layer = KanLinearConfig::new(6, 20).init(&device);
+        let x = Tensor::<2>::random([3, 6], Distribution::Default, &device);
+        (0..2).for_each(|_| drop(layer.forward(x.clone())));
+        assert!(layer.kept.bytes() > 0);
+        drop(layer.forward(x.autodiff()));
+        assert_eq!(layer.kept.bytes(), 0);
+    }
 }

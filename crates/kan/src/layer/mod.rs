@@ -3,6 +3,7 @@
 mod basis_conv;
 mod basis_error;
 mod basis_linear;
+mod basis_memory;
 mod basis_network;
 mod config;
 mod conv;

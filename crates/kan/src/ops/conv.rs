@@ -52,7 +52,7 @@ pub(crate) fn conv<const D: usize>(
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
             let geometry = Geometry::Conv(Arc::clone(geometry));
-            fused::layer(x, parameters, geometry, Some(isa), None)
+            fused::layer(x, parameters, geometry, Some(isa), None, None)
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),

@@ -11,6 +11,8 @@ use burn::backend::{Backend, ExtensionType, backend_extension};
 
 #[cfg(all(feature = "cube", feature = "fusion", feature = "autodiff"))]
 use super::fusion::gradients;
+#[cfg(feature = "flex")]
+use super::kept::Kept;
 #[cfg(feature = "cube")]
 use crate::kernels::CubeForm;
 #[cfg(feature = "flex")]
@@ -23,6 +25,9 @@ pub(crate) struct Spec {
     pub(crate) geometry: Geometry,
     /// The instruction set, on the CPU.
     pub(crate) isa: Option<Isa>,
+    /// Where a linear layer in inference keeps its packed weights.
+    #[cfg(feature = "flex")]
+    pub(crate) kept: Option<Kept>,
     /// The forms on a GPU.
     #[cfg(feature = "cube")]
     pub(crate) forms: Forms,

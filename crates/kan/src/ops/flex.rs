@@ -29,14 +29,20 @@ impl KanBackend for Flex {
         base: Operand<Self>,
         scaler: Operand<Self>,
         bias: Operand<Self>,
-        Spec { geometry, isa, .. }: Spec,
+        Spec { geometry, isa, kept, .. }: Spec,
     ) -> FlexTensor {
         let isa = isa.expect(HAS_ISA);
-        let [x, spline] = [x, spline].map(|tensor| tensor.to_contiguous());
-        let others = [base, scaler, bias].map(Operand::given);
-        let others = others.map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
-        let [base, scaler, bias] = others.each_ref().map(|tensor| Some(tensor.as_ref()?.storage()));
-        let weights = Weights { spline: spline.storage(), base, scaler, bias };
+        let x = x.to_contiguous();
+        let tensors = [Some(spline), base.given(), scaler.given(), bias.given()];
+        let tensors = tensors.map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
+        if let (Some(kept), Geometry::Linear(of)) = (&kept, &geometry)
+            && let Some(layer) = kept.packed(isa, of, &tensors)
+        {
+            return Self::kan_packed(x, layer);
+        }
+        let [spline, base, scaler, bias] =
+            tensors.each_ref().map(|tensor| Some(tensor.as_ref()?.storage()));
+        let weights = Weights { spline: spline.unwrap_or_default(), base, scaler, bias };
         let shape = x.layout().shape().to_vec();
         let output = geometry.output_shape(&shape);
         let mut y = vec![0.0; output.iter().product()];

@@ -2,9 +2,11 @@
 
 mod basis;
 mod basis_conv;
+mod basis_memory;
 mod conv;
 mod conv_plain;
 mod expansion;
+mod kept;
 mod layer;
 mod one_operation;
 mod plain;
@@ -38,9 +40,11 @@ mod listed;
 
 pub(crate) use basis::{BasisParameters, basis_layer};
 pub(crate) use basis_conv::basis_conv;
+pub(crate) use basis_memory::memory as plain_basis_memory;
 pub(crate) use conv::conv;
 #[cfg(feature = "flex")]
 pub(crate) use fused::packed;
+pub(crate) use kept::Kept;
 pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
 pub(crate) use plain_memory::memory as plain_memory;

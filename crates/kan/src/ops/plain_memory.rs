@@ -34,6 +34,7 @@ pub(crate) fn memory(geometry: &LayerGeometry, weights: &Weights<'_>, batch: usi
     LayerMemory {
         forward_scratch: forward.saturating_sub(common.outputs),
         backward_scratch: training.saturating_sub(common.outputs + common.gradients),
+        packed: 0,
         ..common
     }
 }

@@ -94,6 +94,7 @@ impl LayerMemory {
         Ok(Self {
             parameters: FLOAT * parameters,
             outputs: FLOAT * outputs,
+            packed: 0,
             gradients: FLOAT * (inputs + parameters),
             forward_scratch: workspaces + forward + more_forward,
             backward_scratch: workspaces + backward + more_backward,

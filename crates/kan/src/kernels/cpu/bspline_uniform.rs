@@ -2,6 +2,7 @@
 
 use updraft_simd::{MAX_LANES, Simd};
 
+use super::GROUP;
 use crate::grid::{Grid, Outside};
 
 /// A uniform grid in the units of its intervals.
@@ -105,6 +106,58 @@ impl Uniform {
         }
     }
 
+    /// Evaluates a cubic spline for a group of samples: each number of `quads` has the four values as
+    /// bytes, in steps of `1/steps_of_one`, in the order of the bases from the lowest byte on.
+    ///
+    /// `is_inside` is as in [`evaluate`](Self::evaluate). Values of NaN are unspecified.
+    ///
+    /// # Panics
+    /// If the results do not fit.
+    #[inline(always)]
+    pub(super) fn quads<S: Simd>(
+        &self,
+        simd: S,
+        is_inside: bool,
+        steps_of_one: f32,
+        x: &[f32; GROUP],
+        quads: &mut [u32; GROUP],
+        windows: &mut [u32; GROUP],
+    ) {
+        if self.outside == Outside::Zero && !is_inside {
+            let (mut after, mut before) = ([0; GROUP], [0; GROUP]);
+            for first in (0..GROUP).step_by(S::LANES) {
+                let located = self.locate::<S, 4, true>(simd, is_inside, simd.read(&x[first..]));
+                write_quads(
+                    simd,
+                    steps_of_one,
+                    &located,
+                    &mut quads[first..],
+                    &mut windows[first..],
+                );
+                let bits = simd.multiply(located.shift, simd.splat(8.0));
+                let minus = simd.subtract(simd.zero(), bits);
+                simd.write_whole(&mut after[first..], simd.larger(bits, simd.zero()));
+                simd.write_whole(&mut before[first..], simd.larger(minus, simd.zero()));
+            }
+            // The values beyond the window fall off; four places leave none.
+            for ((quad, after), before) in quads.iter_mut().zip(after).zip(before) {
+                let kept = if after < u32::BITS { *quad >> (after % u32::BITS) } else { 0 };
+                *quad = if before < u32::BITS { kept << (before % u32::BITS) } else { 0 };
+            }
+        } else {
+            for first in (0..GROUP).step_by(S::LANES) {
+                let located = self.locate::<S, 4, false>(simd, is_inside, simd.read(&x[first..]));
+                write_quads(
+                    simd,
+                    steps_of_one,
+                    &located,
+                    &mut quads[first..],
+                    &mut windows[first..],
+                );
+            }
+        }
+    }
+
     /// With `FADES` for splines that fade outside the domain.
     #[inline(always)]
     fn fill<S: Simd, const T: usize, const FADES: bool>(
@@ -188,6 +241,21 @@ impl Uniform {
         let place = minus(place, simd.multiply(interval, fine));
         simd.multiply(simd.add(place, lost), simd.splat(self.density))
     }
+}
+
+/// Writes the four values of cubic bases as bytes, and the windows.
+#[inline(always)]
+fn write_quads<S: Simd>(
+    simd: S,
+    steps_of_one: f32,
+    located: &Located<S::Vector>,
+    quads: &mut [u32],
+    windows: &mut [u32],
+) {
+    simd.write_whole(windows, located.window);
+    let step = simd.splat(steps_of_one);
+    let values = value::<S, 4>(simd, located.place);
+    simd.write_bytes(quads, values.map(|value| simd.multiply(value, step)));
 }
 
 /// Entry `tap + shift` at `tap`, or zero if there is none; NaN for a NaN shift.

@@ -13,7 +13,7 @@ use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, tiles};
 use crate::kernels::scratch::QuantizedSpace;
 
 /// Samples per job: with more samples, the coefficients are read from memory less often.
-pub(crate) const QUANTIZED_ROWS: usize = 2 * ROWS;
+pub(crate) const QUANTIZED_ROWS: usize = 4 * ROWS;
 
 /// At most [`QUANTIZED_ROWS`] samples of a quantized layer.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +47,16 @@ impl QuantizedJob<'_> {
             let QuantizedSpace { quads, windows, pairs, steps, integers, floats, .. } = space;
             let seen = Seen { count: block.len(), quads, windows, pairs, steps };
             let (integers, floats) = (integers.grown(sums), floats.grown(sums));
+            let mut following = tiles(outputs).skip(1);
             for outputs in tiles(outputs) {
+                let next = following.next();
                 let sums = outputs.start * rows..outputs.end * rows;
                 let tile = Tile {
                     width: outputs.len(),
                     intervals: geometry.grid().intervals(),
                     splines: self.splines_of(&outputs, &block),
                     base: self.base_of(&outputs, &block),
+                    next: next.map_or(&[], |next| self.splines_of(&next, &block)),
                     seen,
                 };
                 tile.run(isa.int8_vectors(), &mut integers[sums.clone()], &mut floats[sums]);

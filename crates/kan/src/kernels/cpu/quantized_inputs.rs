@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use updraft_simd::{MAX_LANES, Simd};
 
-use super::bspline_uniform::{Bases, Uniform};
+use super::bspline_uniform::Uniform;
 use super::taps::gather;
 use super::{GROUP, ROWS, function, pitch};
 use crate::kernels::geometry::LayerGeometry;
@@ -104,22 +104,17 @@ impl Preparation<'_> {
         quads: &mut [u32],
         windows: &mut [u32],
     ) {
-        let mut values = [0.0; 4 * GROUP];
-        let step = simd.splat(STEPS_OF_ONE);
         for (input, column) in columns.chunks_exact(PITCH).enumerate() {
             let is_inside = self.uniform.has_all(simd, &column[..rows]);
-            for (group, x) in column.chunks_exact(GROUP).take(rows.div_ceil(GROUP)).enumerate() {
+            let (groups, _) = column.as_chunks::<GROUP>();
+            for (group, x) in groups.iter().take(rows.div_ceil(GROUP)).enumerate() {
                 let place = Seen::place(group * GROUP, input);
-                let (values, windows) = (&mut values, &mut windows[place..][..GROUP]);
-                let bases = Bases { values, slopes: None, pitch: GROUP, windows };
-                self.uniform.evaluate::<S, 4>(simd, is_inside, x, bases);
-                for first in (0..GROUP).step_by(S::LANES) {
-                    let mut taps = [step; 4];
-                    for (steps, tap) in taps.iter_mut().zip(TAPS) {
-                        let value = simd.read(&values[tap * GROUP + first..]);
-                        *steps = simd.multiply(value, step);
-                    }
-                    simd.write_bytes(&mut quads[place + first..], taps);
+                let quads = quads[place..].first_chunk_mut().expect("a group of rows");
+                let windows = windows[place..].first_chunk_mut().expect("a group of rows");
+                self.uniform.quads(simd, is_inside, STEPS_OF_ONE, x, quads, windows);
+                for quad in quads {
+                    let [a, b, c, d] = quad.to_le_bytes();
+                    *quad = u32::from_le_bytes(TAPS.map(|tap| [a, b, c, d][tap]));
                 }
             }
         }

@@ -11,9 +11,9 @@ use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients};
 
 const _: () = assert!(BLOCK == INT8_LANES);
 
-/// Bytes of coefficients that are processed for all samples before the next ones: small enough that
-/// the sums fit into the L1 cache too.
-const NEAR: usize = 16 << 10;
+/// Bytes of coefficients that are processed for all samples before the next ones. With fewer, the
+/// sums, which pass through the L1 cache beside them, are read and written more often.
+const NEAR: usize = 32 << 10;
 
 /// Rows whose splines are summed together on AVX-512: two rows hide the latency of a product.
 /// Smaller registers hold the sums of one row.
@@ -33,6 +33,8 @@ pub(super) struct Tile<'a> {
     pub(super) splines: &'a [Coefficients],
     /// `[pairs of inputs][blocks of the width]`, or empty.
     pub(super) base: &'a [BaseWeights],
+    /// The coefficients that are read after this tile.
+    pub(super) next: &'a [Coefficients],
     pub(super) seen: Seen<'a>,
 }
 
@@ -43,7 +45,15 @@ impl Tile<'_> {
         let near = (NEAR / of_input).max(4);
         for first in (0..self.seen.count).step_by(near) {
             let inputs = first..(first + near).min(self.seen.count);
-            vectors.run(Splines { tile: *self, inputs, integers: &mut *integers });
+            let of_input = self.intervals * self.width / BLOCK;
+            let after = inputs.end * of_input;
+            let ahead = match &self.splines[after..] {
+                [] => &self.next[..self.next.len().min(near * of_input)],
+                more => &more[..more.len().min(near * of_input)],
+            };
+            let of_row = ahead.len().div_ceil((integers.len() / self.width).max(1));
+            let integers = &mut *integers;
+            vectors.run(Splines { tile: *self, inputs, ahead, of_row, integers });
         }
         if !self.base.is_empty() {
             vectors.run(Base { tile: *self, floats });
@@ -89,6 +99,10 @@ fn all_rows_of<S: Int8, J: OfRows, const N: usize, const R: usize>(
 struct Splines<'a> {
     tile: Tile<'a>,
     inputs: Range<usize>,
+    /// The coefficients of the next inputs, which each row loads a share of into the cache.
+    ahead: &'a [Coefficients],
+    /// How many of them a row loads.
+    of_row: usize,
     integers: &'a mut [i32],
 }
 
@@ -107,15 +121,20 @@ impl OfRows for Splines<'_> {
     fn sum<S: Int8, const N: usize, const R: usize>(&mut self, simd: S, row: usize) {
         let (tile, inputs) = (&self.tile, self.inputs.clone());
         assert!(tile.width == N * BLOCK && inputs.end <= tile.seen.count);
+        let share = |row: usize| (self.of_row * row).min(self.ahead.len());
+        for coefficients in &self.ahead[share(row)..share(row + R)] {
+            simd.prefetch(std::ptr::from_ref(coefficients).cast());
+        }
         let of_input = tile.intervals * N;
         let mut coefficients =
             tile.splines[inputs.start * of_input..inputs.end * of_input].as_ptr();
-        let integers = &mut self.integers[row * tile.width..][..R * N * BLOCK];
         let mut sums = [[simd.zero(); N]; R];
-        for (sum, integers) in sums.as_flattened_mut().iter_mut().zip(integers.chunks_exact(BLOCK))
-        {
-            // SAFETY: the slice is a vector's.
-            *sum = unsafe { simd.load(integers.as_ptr()) };
+        for (index, sums) in sums.iter_mut().enumerate() {
+            let own = &self.integers[(row + index) * tile.width..][..N * BLOCK];
+            for (sum, integers) in sums.iter_mut().zip(own.chunks_exact(BLOCK)) {
+                // SAFETY: the slice is a vector's.
+                *sum = unsafe { simd.load(integers.as_ptr()) };
+            }
         }
         let seen: [_; R] = std::array::from_fn(|index| {
             let place = |input| Seen::place(row + index, input);
@@ -144,9 +163,13 @@ impl OfRows for Splines<'_> {
             }
             coefficients = coefficients.wrapping_add(of_input);
         }
-        for (sum, integers) in sums.as_flattened().iter().zip(integers.chunks_exact_mut(BLOCK)) {
-            // SAFETY: the slice is a vector's.
-            unsafe { simd.store(integers.as_mut_ptr(), *sum, BLOCK) };
+        for (index, sums) in sums.iter().enumerate() {
+            let place = (row + index) * tile.width;
+            let own = &mut self.integers[place..][..N * BLOCK];
+            for (sum, integers) in sums.iter().zip(own.chunks_exact_mut(BLOCK)) {
+                // SAFETY: the slice is a vector's.
+                unsafe { simd.store(integers.as_mut_ptr(), *sum, BLOCK) };
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod conv;
 mod forward;
 mod function;
 mod layer;
+mod memory;
 mod panel;
 mod plan;
 mod scratch;

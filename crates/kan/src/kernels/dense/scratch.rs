@@ -32,6 +32,16 @@ pub(super) struct DenseSpace {
 }
 
 impl DenseScratch {
+    /// The allocated memory in bytes.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        let of_threads = self.threads.iter().map(DenseSpace::bytes).sum::<usize>();
+        self.shared.bytes()
+            + self.sums.capacity() * size_of::<f64>()
+            + self.threads.capacity() * size_of::<DenseSpace>()
+            + of_threads
+    }
+
     /// The shared numbers and the work space of each thread.
     pub(super) fn split(
         &mut self,
@@ -42,5 +52,14 @@ impl DenseScratch {
             self.threads.resize_with(threads, DenseSpace::default);
         }
         (self.shared.grown(shared), &mut self.sums, &mut self.threads[..threads])
+    }
+}
+
+#[cfg(test)]
+impl DenseSpace {
+    fn bytes(&self) -> usize {
+        let Self { columns, panel, gradients, weights, result, dy, lanes } = self;
+        let single = [panel, gradients, weights, result, lanes];
+        columns.iter().chain(dy).chain(single).map(Aligned::bytes).sum()
     }
 }

@@ -98,14 +98,14 @@ pub(crate) fn dense_conv_backward(
 
 /// The partition of the batch: it depends on the convolution and the images, not on the number of
 /// threads, so that the order of sums does not either.
-struct Pieces {
-    count: usize,
+pub(super) struct Pieces {
+    pub(super) count: usize,
     /// Blocks of images in a piece: no pixel is seen from two pieces.
     each: usize,
 }
 
 impl Pieces {
-    fn new(plan: &Plan<'_>) -> Self {
+    pub(super) fn new(plan: &Plan<'_>) -> Self {
         let images = plan.shapes.batch.div_ceil(plan.region.images_of_block());
         let wanted = (TASKS / plan.chunk_count()).max(1);
         let each = images.div_ceil(wanted).max(1);

@@ -7,9 +7,11 @@ mod chunk;
 mod forward;
 mod plan;
 mod region;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use backward::dense_conv_backward;
 pub(crate) use forward::dense_conv_forward;
 pub(crate) use plan::DenseConv;
+pub(super) use sizes::Sizes;
