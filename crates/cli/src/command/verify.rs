@@ -19,7 +19,7 @@ use crate::program::next;
 use crate::stop;
 use crate::wrap::hanging;
 
-/// Checks loader, batch norm, dropout, EMA, precision, resume, int8 and caches, for every task.
+/// Checks loader, norms, dropout, EMA, precision, resume, int8 and caches of every task.
 ///
 /// Each check runs the code of a training run or of an evaluation on this machine, with a small
 /// model and generated data.
