@@ -30,7 +30,7 @@ struct Block {
 enum Shortcut {
     None,
     Input,
-    Convolution(Conv2d),
+    Convolution(Box<Conv2d>),
 }
 
 impl InFloats {
@@ -48,7 +48,9 @@ impl InFloats {
                 shortcut: match &block.shortcut {
                     layers::Shortcut::None => Shortcut::None,
                     layers::Shortcut::Input => Shortcut::Input,
-                    layers::Shortcut::Convolution(each) => Shortcut::Convolution(layer(each)),
+                    layers::Shortcut::Convolution(each) => {
+                        Shortcut::Convolution(Box::new(layer(each)))
+                    }
                 },
                 is_rectified: block.is_rectified,
             });

@@ -11,7 +11,7 @@ pub(crate) enum Family {
     /// He et al. 2016, arXiv:1512.03385, with a stem of 3 × 3 for small images.
     Resnet18,
     Resnet50,
-    /// Sandler et al. 2018, arXiv:1801.04381, with the strides of small images and ReLU.
+    /// Sandler et al. 2018, arXiv:1801.04381, with the strides of small images and plain rectifiers.
     Mobilenetv2,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Parameters {
     pub(super) bias: Vec<f32>,
 }
 
-/// Expansion, channels, blocks and stride of the stages of a MobileNetV2.
+/// Expansion, channels, blocks and stride of the stages of a `MobileNetV2`.
 const STAGES: [[usize; 4]; 7] = [
     [1, 16, 1, 1],
     [6, 24, 2, 1],

@@ -16,7 +16,7 @@ use crate::problem::{Outputs, Repeat, numbers};
 /// The layer, on the numbers that the codes stand for; they leave their eight bits before the clock
 /// runs.
 pub(super) struct InFloats {
-    layer: Box<dyn Fn(&[Tensor<4>]) -> Tensor<4>>,
+    layer: Layer,
     x: Vec<Tensor<4>>,
     output: ActivationScheme,
     device: Device,
@@ -56,6 +56,7 @@ impl InFloats {
     }
 }
 
+/// A layer of one or two tensors.
 type Layer = Box<dyn Fn(&[Tensor<4>]) -> Tensor<4>>;
 
 fn layer(problem: &Int8Layer, parameters: Option<(Tensor<4>, Tensor<1>)>) -> Layer {

@@ -1,4 +1,4 @@
-//! The numbers of a layer by formula: benches/peers/onnx_layers.py makes the same.
+//! The numbers of a layer by formula: `benches/peers/onnx_layers.py` makes the same.
 
 use super::{INPUT, Int8Layer, LayerKind};
 use crate::formula;
