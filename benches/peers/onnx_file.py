@@ -5,7 +5,9 @@ Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/on
 
 import numpy as np
 
-ELEMENTS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
+ELEMENTS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
+# onnxruntime's own operators.
+RUNTIME = "com.microsoft"
 
 
 def varint(value):
@@ -35,9 +37,17 @@ def described(name, dtype, shape):
     return field(1, name) + field(2, field(1, field(1, ELEMENTS[dtype]) + field(2, sizes)))
 
 
-def attributes(integers):
-    """Attributes of one integer each."""
-    return b"".join(field(5, field(1, n) + field(3, v) + field(20, 2)) for n, v in integers.items())
+def attribute(value):
+    """An integer, a text or a list of integers, with the number of its type."""
+    if isinstance(value, int):
+        return field(3, value) + field(20, 2)
+    if isinstance(value, str):
+        return field(4, value) + field(20, 3)
+    return b"".join(field(8, each) for each in value) + field(20, 7)
+
+
+def attributes(values):
+    return b"".join(field(5, field(1, name) + attribute(value)) for name, value in values.items())
 
 
 class Graph:
@@ -51,17 +61,21 @@ class Graph:
         self.constants += field(5, tensor(f"c{self.count}", value))
         return f"c{self.count}"
 
-    def node(self, operator, inputs, **integers):
+    def node(self, operator, inputs, domain="", **values):
         """Adds a node; gives the name of its output."""
         self.count += 1
         output = f"v{self.count}"
         names = b"".join(field(1, name) for name in inputs)
-        node = names + field(2, output) + field(4, operator) + attributes(integers)
-        self.nodes += field(1, node)
+        node = names + field(2, output) + field(4, operator) + attributes(values)
+        self.nodes += field(1, node + field(7, domain))
         return output
 
-    def finish(self, x, y):
-        """The bytes of the file; `x` and `y` are given as (name, dtype, shape)."""
+    def finish(self, x, y, opset=13):
+        """The bytes of the file; `y` is given as (name, dtype, shape), `x` as one or several."""
         graph = self.nodes + field(2, "graph") + self.constants
-        graph += field(11, described(*x)) + field(12, described(*y))
-        return field(1, 8) + field(8, field(1, "") + field(2, 13)) + field(7, graph)
+        for each in [x] if isinstance(x, tuple) else x:
+            graph += field(11, described(*each))
+        graph += field(12, described(*y))
+        sets = field(8, field(1, "") + field(2, opset))
+        sets += field(8, field(1, RUNTIME) + field(2, 1))
+        return field(1, 8) + sets + field(7, graph)

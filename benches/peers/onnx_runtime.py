@@ -5,6 +5,7 @@ import os
 import numpy as np
 import onnxruntime
 
+import formula
 import int8
 import onnx_file
 import worker
@@ -93,7 +94,18 @@ def network(problem, threads, folder):
     return once, lambda: {"answer": once().astype(np.float64).ravel()}
 
 
-KINDS = {"int8_product": product, "int8_network": network}
+def deep(problem, threads, folder):
+    running = session(os.path.join(folder, "model.onnx"), threads)
+    shape = (problem["batch"], 3, problem["side"], problem["side"])
+    feed = {"image": formula.tensor("x", shape, 1.0)}
+
+    def once():
+        return running.run(None, feed)[0]
+
+    return once, lambda: {"answer": once().astype(np.float64).ravel()}
+
+
+KINDS = {"int8_product": product, "int8_network": network, "int8_deep": deep}
 
 
 def prepare(problem, _strategy, folder, threads):

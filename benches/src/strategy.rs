@@ -156,7 +156,7 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     if matches!(problem, Problem::UNet(of) if of.pass == Pass::Training) {
         strategies.push(here(&format!("updraft-{RECOMPUTE}"), Role::Variant));
     }
-    if matches!(problem, Problem::Int8Network(_)) {
+    if matches!(problem, Problem::Int8Network(_) | Problem::Int8Deep(_) | Problem::Int8Layer(_)) {
         strategies.push(here(&format!("updraft-{FLOATS}"), Role::Variant));
     }
     if is_on_tensors(problem) {
@@ -236,6 +236,8 @@ fn is_on_tensors(problem: &Problem) -> bool {
     match problem {
         Problem::Conv2d(convolution) => convolution.pass.is_on_tensors(),
         Problem::Conv3d(convolution) => convolution.pass.is_on_tensors(),
+        // In f32 it is a strategy of ours.
+        Problem::Int8Layer(_) | Problem::Int8Deep(_) => false,
         Problem::Calibrate(_) | Problem::PrepareTable(_) => false,
         _ => true,
     }
@@ -294,6 +296,8 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
                 Tail::Codes => vec![runtime, of("pytorch", "pytorch_int8.py")],
             }
         }
+        Problem::Int8Layer(_) => vec![of("onnxruntime", "onnx_layers.py")],
+        Problem::Int8Deep(_) => vec![of("onnxruntime", "onnx_runtime.py")],
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }

@@ -8,6 +8,8 @@ pub(crate) mod decode;
 pub(crate) mod dual_autoencoder;
 pub(crate) mod four_bit_product;
 pub(crate) mod gather;
+pub(crate) mod int8_deep;
+pub(crate) mod int8_layer;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
 pub(crate) mod kan_basis;
@@ -61,6 +63,8 @@ pub(crate) enum Problem {
     TableStep(table_step::TableStep),
     Int8Product(int8_product::Int8Product),
     FourBitProduct(four_bit_product::FourBitProduct),
+    Int8Layer(int8_layer::Int8Layer),
+    Int8Deep(int8_deep::Int8Deep),
     Int8Network(int8_network::Int8Network),
     Calibrate(calibrate::Calibrate),
     Conv3d(conv3d::Conv3d),
@@ -92,6 +96,8 @@ impl Problem {
             Self::TableStep(task) => task,
             Self::Int8Product(task) => task,
             Self::FourBitProduct(task) => task,
+            Self::Int8Layer(task) => task,
+            Self::Int8Deep(task) => task,
             Self::Int8Network(task) => task,
             Self::Calibrate(task) => task,
             Self::Conv3d(task) => task,

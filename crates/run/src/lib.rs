@@ -48,8 +48,8 @@ pub use task::{
 pub use operation::{
     AnyModel, AnyWorkload, Beginning, CheckResult, EvaluatedForm, KernelChoice, LayerTime,
     LayerTimes, LrSearch, MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, RankCosts,
-    RankEvaluation, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, Training,
-    Validation, VerifyInputs, load,
+    RankEvaluation, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, TrainedInputs,
+    Training, Validation, VerifyInputs, load, verify_trained,
 };
 
 // Our kernels, or burn's operations.

@@ -3,9 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
+use burn::tensor::Device;
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Ability, CheckResult, Opening, Plan, Registry, TaskKind, VerifyInputs};
+use updraft_device::Selection;
+use updraft_run::{
+    Ability, CheckResult, Opening, Plan, Registry, TaskKind, TrainedInputs, VerifyInputs,
+    verify_trained,
+};
 
 use super::would::Would;
 use super::{cannot, device_spec};
@@ -14,9 +19,10 @@ use crate::program::next;
 use crate::stop;
 use crate::wrap::hanging;
 
-/// Checks loader, batch norm, EMA, precision and resume on this machine, for every task.
+/// Checks loader, norms, dropout, EMA, precision, resume, int8 and caches of every task.
 ///
-/// Each check runs the code of a training run, with a small model and generated data.
+/// Each check runs the code of a training run or of an evaluation on this machine, with a small
+/// model and generated data.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The task [default: all of them]
@@ -77,6 +83,8 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
             let results = workload.verify(&inputs)?.into_iter();
             tried.extend(results.map(|result| (kind.name(), result)));
         }
+        let results = trained(registry, kind, (&args.device, &device, &selection), &scratch)?;
+        tried.extend(results.into_iter().map(|result| (kind.name(), result)));
     }
     if args.json {
         let results: Vec<_> = tried
@@ -106,6 +114,28 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     Ok(())
 }
 
+/// The checks of a trained model.
+fn trained(
+    registry: Registry,
+    kind: &'static dyn TaskKind,
+    (name, device, selection): (&str, &Device, &Selection),
+    scratch: &Scratch,
+) -> Result<Vec<CheckResult>> {
+    let plan = plan(registry, kind, name, &[])?;
+    let without_cache = match kind.without_cache() {
+        [] => None,
+        sets => Some(self::plan(registry, kind, name, sets)?),
+    };
+    Ok(verify_trained(&TrainedInputs {
+        plan: &plan,
+        without_cache: without_cache.as_ref(),
+        device,
+        selection,
+        scratch: &scratch.folder(&format!("{}-run", kind.name()))?,
+        is_stopped: &stop::requested,
+    })?)
+}
+
 fn tasks(registry: Registry, args: &VerifyArgs) -> Result<Vec<&'static dyn TaskKind>> {
     let Some(name) = &args.task else { return Ok(registry.to_vec()) };
     let found = registry.iter().find(|kind| kind.name() == name);
@@ -122,6 +152,9 @@ fn parts_of(
     let mut all: Vec<(&[&str], &[&str])> = vec![(&[], &["loader", "EMA", "precision", "resume"])];
     if !kind.refusals()?.iter().any(|(refused, _)| *refused == Ability::BatchNorms) {
         all.push((kind.without_dropout(), &["batch norm"]));
+    }
+    if !kind.with_dropout().is_empty() {
+        all.push((kind.with_dropout(), &["dropout"]));
     }
     Ok(all)
 }

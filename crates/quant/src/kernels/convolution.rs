@@ -1,14 +1,14 @@
 //! Convolutions over images in channels-last order.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use updraft_simd::{Isa, Uneven, over, threads};
 
 use updraft_conv::slices::ConvGeometry;
 
+use super::algorithm::{Algorithm, Transformed};
 use super::channels::{Addend, Channels};
-use super::cpu::{ChannelJob, Codes, DotJob, MOST_INPUTS, Pairs, WinogradJob, transformed_weights};
+use super::cpu::{ChannelJob, Codes, DotJob, Pairs, WinogradJob};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Window};
 use super::scratch::{Own, Scratch};
@@ -20,9 +20,6 @@ use crate::weights::{QuantizedWeights, WeightError};
 
 /// Bytes of a padded part of an image, so that it stays in the second cache.
 const BLOCK: usize = 256 << 10;
-
-/// The channels from which Winograd's algorithm is faster than every product.
-const WIDE: usize = 16;
 
 /// Bytes that vectors may read beyond a padded image.
 const SLACK: usize = 64;
@@ -44,53 +41,10 @@ pub(crate) struct QuantizedConvolution {
 enum Layout {
     /// Windows of one pixel at stride 1.
     Product(QuantizedLinear),
-    /// Every output channel reads all input channels of its group.
-    Dense {
-        window: Window,
-        groups: Vec<Packed>,
-        channels: Channels,
-        /// The weights for [`Algorithm::Winograd`], made at its first run.
-        transformed: OnceLock<Vec<Pairs>>,
-    },
+    /// Every output channel reads all input channels of its group; some groups are computed as one.
+    Dense { window: Window, groups: Vec<Packed>, channels: Channels, transformed: Transformed },
     /// Every output channel reads one input channel.
     Depthwise { taps: Vec<u32>, weights: Vec<i8>, channels: Channels },
-}
-
-/// How a dense convolution is computed; all give the same bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Algorithm {
-    /// Every product of the definition.
-    Direct,
-    /// 16 products in place of 36.
-    Winograd,
-}
-
-impl Algorithm {
-    /// The faster one: without instructions for products of bytes, pairs of 16 bits are multiplied in
-    /// either, and fewer of them by Winograd's.
-    fn faster(isa: Isa, geometry: &ConvGeometry) -> Self {
-        let is_wide = geometry.shape().channels.iter().all(|&channels| channels >= WIDE);
-        match isa.dot() {
-            Isa::Avx2 if is_wide && has_winograd(geometry) => Self::Winograd,
-            _ => Self::Direct,
-        }
-    }
-}
-
-/// Whether a convolution is computed by Winograd's algorithm on an instruction set.
-pub(crate) fn is_by_winograd(isa: Isa, geometry: &ConvGeometry) -> bool {
-    Algorithm::faster(isa, geometry) == Algorithm::Winograd
-}
-
-/// Whether Winograd's algorithm can compute it.
-fn has_winograd(geometry: &ConvGeometry) -> bool {
-    let shape = geometry.shape();
-    shape.groups == 1
-        && shape.kernel == [3, 3]
-        && shape.stride == [1, 1]
-        && shape.dilation == [1, 1]
-        && shape.channels[0] <= MOST_INPUTS
-        && geometry.output().iter().all(|&side| side > 1)
 }
 
 impl QuantizedConvolution {
@@ -123,9 +77,10 @@ impl QuantizedConvolution {
                 let taps = (0..entries).map(|entry| entry_at(shape, entry)).collect();
                 Layout::Depthwise { taps, weights: pack_depthwise(weights), channels }
             } else {
-                let channels = Channels::new(weights, shape.groups, output);
                 let (window, groups) = pack_dense(shape, weights);
-                Layout::Dense { window, groups, channels, transformed: OnceLock::new() }
+                let channels = Channels::new(weights, groups.len(), output);
+                let transformed = Transformed::of(weights.values(), weights.each());
+                Layout::Dense { window, groups, channels, transformed }
             }
         };
         Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
@@ -142,8 +97,7 @@ impl QuantizedConvolution {
         match &self.layout {
             Layout::Product(linear) => linear.bytes(),
             Layout::Dense { groups, transformed, .. } => {
-                let transformed = transformed.get().map_or(0, |all| size_of_val(&all[..]));
-                groups.iter().map(Packed::bytes).sum::<usize>() + transformed
+                groups.iter().map(Packed::bytes).sum::<usize>() + transformed.bytes()
             }
             Layout::Depthwise { weights, .. } => weights.len(),
         }
@@ -182,14 +136,7 @@ impl QuantizedConvolution {
             return;
         }
         let sink = |group, _: Range<usize>| self.channels().requantized(group);
-        self.convolve(
-            (isa, Algorithm::faster(isa, &self.geometry)),
-            sink,
-            x,
-            y,
-            scratch,
-            asked_threads,
-        );
+        self.convolve((isa, self.algorithm(isa)), sink, x, y, scratch, asked_threads);
     }
 
     /// Convolves all images of `x`, and adds a tensor of the output's shape before the
@@ -213,14 +160,7 @@ impl QuantizedConvolution {
             return;
         }
         let sink = |group, places| self.channels().summed(group, addend.part(places));
-        self.convolve(
-            (isa, Algorithm::faster(isa, &self.geometry)),
-            sink,
-            x,
-            y,
-            scratch,
-            asked_threads,
-        );
+        self.convolve((isa, self.algorithm(isa)), sink, x, y, scratch, asked_threads);
     }
 
     /// The number of images.
@@ -230,6 +170,22 @@ impl QuantizedConvolution {
         assert_eq!(x.len(), batch * input_len, "whole images of the input");
         assert_eq!(y.len(), batch * output_len, "numbers of the output");
         batch
+    }
+
+    fn algorithm(&self, isa: Isa) -> Algorithm {
+        match &self.layout {
+            Layout::Dense { transformed, .. } => {
+                Algorithm::fastest(isa, &self.geometry, transformed.is_bounded())
+            }
+            Layout::Product(_) | Layout::Depthwise { .. } => Algorithm::Direct,
+        }
+    }
+
+    /// The weights for Winograd's algorithms.
+    fn transformed(&self, algorithm: Algorithm) -> Option<&[Pairs]> {
+        let Layout::Dense { groups, transformed, .. } = &self.layout else { return None };
+        let shape = self.geometry.shape();
+        transformed.get(algorithm, shape.channels, || unpack_dense(shape, groups))
     }
 
     fn channels(&self) -> &Channels {
@@ -254,16 +210,10 @@ impl QuantizedConvolution {
         if batch == 0 {
             return;
         }
-        if let (Layout::Dense { groups, transformed, .. }, Algorithm::Winograd) =
-            (&self.layout, algorithm)
-        {
-            let shape = self.geometry.shape();
-            let [inputs, outputs] = shape.channels;
-            let transform = || transformed_weights(&unpack_dense(shape, groups), outputs, inputs);
-            transformed.get_or_init(transform);
-        }
+        // Once, before threads wait for it.
+        let _ = self.transformed(algorithm);
         let threads = threads(asked_threads);
-        let parts = self.parts(threads.div_ceil(batch));
+        let parts = self.parts(threads.div_ceil(batch), algorithm.least_side());
         let (_, states) = scratch.split(0, threads, parts.padded_len + SLACK, 0);
         let row_len = output_len / self.geometry.output()[0];
         let starts = |item: usize| {
@@ -280,12 +230,14 @@ impl QuantizedConvolution {
         });
     }
 
-    /// Divides an image's rows so that each part fits into the cache, into at least `least` parts.
-    fn parts(&self, least: usize) -> Parts {
+    /// Divides an image's rows so that each part fits into the cache, into at least `least` parts of
+    /// whole tiles.
+    fn parts(&self, least: usize, tile: usize) -> Parts {
         let shape = self.geometry.shape();
         let rows = self.geometry.output()[0];
         let whole = padded_pitch(shape) * (shape.input[0] + 2 * shape.padding[0]);
         let each = rows.div_ceil(whole.div_ceil(BLOCK).max(least).min(rows));
+        let each = each.next_multiple_of(tile).min(rows);
         let padded_rows = (each - 1) * shape.stride[0] + span(shape);
         let padded_len = padded_rows * padded_pitch(shape);
         Parts { count: rows.div_ceil(each), each, rows, padded_len }
@@ -330,11 +282,11 @@ impl QuantizedConvolution {
                 };
                 job.run(isa, sink(0, 0), y);
             }
-            Layout::Dense { window, groups, channels, transformed } => {
-                let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
-                let weights = transformed.get().filter(|_| algorithm == Algorithm::Winograd);
-                // A single row has no tile.
-                if let Some(weights) = weights.filter(|_| rows > 1) {
+            Layout::Dense { window, groups, channels, .. } => {
+                let [inputs, outputs] = shape.channels.map(|channels| channels / groups.len());
+                let weights = self.transformed(algorithm);
+                // A part of fewer rows has no tile.
+                if let Some(weights) = weights.filter(|_| rows >= algorithm.least_side()) {
                     let start = channels.start(0);
                     let row_step = pitch;
                     let job = WinogradJob {
@@ -347,7 +299,12 @@ impl QuantizedConvolution {
                         columns,
                         row_step,
                     };
-                    job.run(isa, sink(0, 0), &mut own.winograd, y);
+                    match algorithm {
+                        Algorithm::LargeWinograd => {
+                            job.run_large(isa, sink(0, 0), &mut own.winograd, y);
+                        }
+                        _ => job.run(isa, sink(0, 0), &mut own.winograd, y),
+                    }
                     return;
                 }
                 for (group, packed) in groups.iter().enumerate() {
@@ -396,6 +353,8 @@ mod tests {
     use updraft_conv::slices::ConvShape;
 
     use super::*;
+    use crate::kernels::algorithm::{has_large_winograd, has_winograd};
+    use crate::kernels::cpu::MOST_INPUTS;
     use crate::kernels::reference;
     use crate::scheme::ActivationScheme;
 
@@ -458,10 +417,14 @@ mod tests {
             let addend = Addend { scheme: other, codes: &codes };
             layer.run_plus(isa, &x, addend, &mut y, &mut scratch, threads);
             assert_eq!(y, with_codes, "{isa} {shape:?} plus a tensor, with {threads} threads");
-            if !matches!(layer.layout, Layout::Dense { .. }) || !has_winograd(&geometry) {
-                continue;
-            }
-            for algorithm in [Algorithm::Direct, Algorithm::Winograd] {
+            let Layout::Dense { transformed, .. } = &layer.layout else { continue };
+            let is_large = transformed.is_bounded() && has_large_winograd(&geometry);
+            let can = [
+                (Algorithm::Direct, true),
+                (Algorithm::Winograd, has_winograd(&geometry)),
+                (Algorithm::LargeWinograd, is_large),
+            ];
+            for (algorithm, _) in can.into_iter().filter(|(_, can)| *can) {
                 y.fill(0xAA);
                 let sink = |group, _: Range<usize>| layer.channels().requantized(group);
                 layer.convolve((isa, algorithm), sink, &x, &mut y, &mut scratch, threads);
@@ -575,6 +538,41 @@ mod tests {
                 let both = [Algorithm::Direct, Algorithm::Winograd].map(|algorithm| {
                     let mut y = vec![0; geometry.output_len()];
                     layer.convolve((isa, algorithm), sink, &x, &mut y, &mut Scratch::new(), 1);
+                    y
+                });
+                assert_eq!(both[0], both[1], "{isa}, weights of {weight}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_tiles_are_exact_up_to_their_bound_and_not_chosen_beyond_it() {
+        let input = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let output = OutputScheme::new(ActivationScheme::try_new(1e7, 128).expect("valid"));
+        // 130,977 of 131,585 that a channel's weights may add up to, and 132,588.
+        for (inputs, weight, is_bounded) in
+            [(147, 99, true), (147, -99, true), (116, 127, false), (116, -127, false)]
+        {
+            let shape =
+                ConvShape { padding: [1, 1], ..ConvShape::new(1, [inputs, 32], [8, 5], [3, 3]) };
+            let geometry = ConvGeometry::try_new(shape).expect("valid");
+            let values = vec![weight; geometry.weight_len()];
+            let weights = QuantizedWeights::try_new(values, vec![1.0; 32], vec![7; 32], input);
+            let layer =
+                QuantizedConvolution::try_new(&geometry, &weights.expect("it fits"), output);
+            let layer = layer.expect("its own");
+            let Layout::Dense { transformed, .. } = &layer.layout else { panic!("dense") };
+            assert_eq!(transformed.is_bounded(), is_bounded, "{inputs} of {weight}");
+            for isa in [Isa::Avx2, Isa::Avx512Vnni] {
+                let is_large = layer.algorithm(isa) == Algorithm::LargeWinograd;
+                assert!(is_bounded || !is_large, "{isa}");
+            }
+            let x = vec![255; geometry.input_len()];
+            let sink = |group, _: Range<usize>| layer.channels().requantized(group);
+            for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available() && is_bounded) {
+                let both = [Algorithm::Direct, Algorithm::LargeWinograd].map(|algorithm| {
+                    let mut y = vec![0; geometry.output_len()];
+                    layer.convolve((isa, algorithm), sink, &x, &mut y, &mut Scratch::new(), 2);
                     y
                 });
                 assert_eq!(both[0], both[1], "{isa}, weights of {weight}");

@@ -1,5 +1,6 @@
 //! Kernels on slices, which do not depend on burn.
 
+mod algorithm;
 mod channels;
 mod convolution;
 mod cpu;
@@ -20,8 +21,10 @@ mod scratch;
 mod transfer;
 mod windows;
 
+pub(crate) use algorithm::is_by_winograd;
 pub(crate) use channels::Addend;
-pub(crate) use convolution::{QuantizedConvolution, is_by_winograd};
+pub(crate) use convolution::QuantizedConvolution;
+pub(crate) use cpu::look_up;
 pub(crate) use depth_to_space::QuantizedDepthToSpace;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use four_bits::{FourBitError, FourBitLinear};

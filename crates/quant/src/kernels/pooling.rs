@@ -5,7 +5,7 @@ use updraft_simd::{Clamp, Int8Vectors, Isa, Uneven, over, threads};
 
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
-use super::cpu::{Accumulate, Maximum, Rescale};
+use super::cpu::{Accumulate, Maximum, MaximumAlong, Rescale};
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
@@ -73,43 +73,73 @@ impl QuantizedPooling {
         let batch = x.len() / input_len;
         assert_eq!(x.len(), batch * input_len, "whole images of the input");
         assert_eq!(y.len(), batch * output_len, "numbers of the output");
+        let ConvShape { channels: [channels, _], input, .. } = *self.geometry.shape();
         let [rows, columns] = self.geometry.output();
-        let channels = self.geometry.shape().channels[0];
-        let (_, states) = scratch.split(0, threads(asked_threads), 0, channels);
-        let line = columns * channels;
+        let line = input[1] * channels;
+        let sums = if self.is_of_image() { line } else { channels };
+        let (_, states) = scratch.split(0, threads(asked_threads), line, sums);
+        let line_of_y = columns * channels;
         let vectors = isa.int8_vectors();
-        over(Uneven::new(y, batch * rows, |item| item * line), states, |item, y, own| {
+        over(Uneven::new(y, batch * rows, |item| item * line_of_y), states, |item, y, own| {
             let (image, row) = (item / rows, item % rows);
             let x = &x[image * input_len..][..input_len];
+            if self.pooling == Pooling::Maximum {
+                self.maxima(vectors, row, x, y, own.bytes.numbers_mut(line));
+                return;
+            }
             for (column, y) in y.chunks_exact_mut(channels).enumerate() {
-                self.window(vectors, [row, column], x, y, &mut own.sums[..channels]);
+                self.mean(vectors, [row, column], x, y, &mut own.sums[..sums]);
             }
         });
     }
 
-    fn window(
-        &self,
-        vectors: Int8Vectors,
-        at: [usize; 2],
-        x: &[u8],
-        y: &mut [u8],
-        sums: &mut [i32],
-    ) {
-        let channels = y.len();
-        if self.pooling == Pooling::Maximum {
-            // A window that lies in the padding has no larger value.
-            y.fill(0);
-            self.visit(at, |pixel| {
-                vectors.run(Maximum { from: &x[pixel * channels..][..channels], to: y });
-            });
-            return;
+    /// The greatest codes of a row of windows: first of every column, into `line`.
+    fn maxima(&self, vectors: Int8Vectors, row: usize, x: &[u8], y: &mut [u8], line: &mut [u8]) {
+        let ConvShape { channels, kernel, stride, padding, dilation, .. } = *self.geometry.shape();
+        // A window that lies in the padding has no larger value.
+        line.fill(0);
+        for row in self.inside(0, row) {
+            let from = &x[row * line.len()..][..line.len()];
+            vectors.run(Maximum { from, to: line });
         }
+        vectors.run(MaximumAlong {
+            line,
+            channels: channels[0],
+            kernel: kernel[1],
+            stride: stride[1],
+            padding: padding[1],
+            dilation: dilation[1],
+            to: y,
+        });
+    }
+
+    fn mean(&self, vectors: Int8Vectors, at: [usize; 2], x: &[u8], y: &mut [u8], sums: &mut [i32]) {
+        let channels = y.len();
         sums.fill(0);
         let mut pixels = 0;
-        self.visit(at, |pixel| {
-            pixels += 1;
-            vectors.run(Accumulate { from: &x[pixel * channels..][..channels], to: sums });
-        });
+        if self.is_of_image() {
+            pixels = (x.len() / channels) as i32;
+            // Of whole lines, then of the pixels of a line.
+            for from in x.chunks_exact(sums.len()) {
+                vectors.run(Accumulate { from, to: sums });
+            }
+            let (first, others) = sums.split_at_mut(channels);
+            for pixel in others.chunks_exact(channels) {
+                first
+                    .iter_mut()
+                    .zip(pixel)
+                    .for_each(|(sum, other)| *sum = sum.wrapping_add(*other));
+            }
+        } else {
+            let width = self.geometry.shape().input[1];
+            for row in self.inside(0, at[0]) {
+                for column in self.inside(1, at[1]) {
+                    pixels += 1;
+                    let from = &x[(row * width + column) * channels..][..channels];
+                    vectors.run(Accumulate { from, to: sums });
+                }
+            }
+        }
         let [rows, columns] = self.geometry.shape().kernel;
         let count = match self.pooling {
             Pooling::MeanWithPadding => rows * columns,
@@ -119,7 +149,7 @@ impl QuantizedPooling {
         let scheme = self.output.scheme();
         let ratio = f64::from(self.input.scale()) / f64::from(scheme.scale());
         vectors.run(Rescale {
-            from: sums,
+            from: &sums[..channels],
             offset: -pixels * i32::from(self.input.zero_point()),
             factor: (ratio / count as f64) as f32,
             clamp: Clamp::new(scheme.zero_point(), least, greatest),
@@ -127,18 +157,19 @@ impl QuantizedPooling {
         });
     }
 
-    /// Visits the pixels of the image in a window.
-    fn visit(&self, at: [usize; 2], mut pixel: impl FnMut(usize)) {
+    /// Whether the only window is the image.
+    fn is_of_image(&self) -> bool {
+        let ConvShape { input, kernel, padding, dilation, .. } = *self.geometry.shape();
+        kernel == input && padding == [0, 0] && dilation == [1, 1]
+    }
+
+    /// The rows or columns of the image in a window.
+    fn inside(&self, axis: usize, at: usize) -> impl Iterator<Item = usize> {
         let ConvShape { input, kernel, stride, padding, dilation, .. } = *self.geometry.shape();
-        let inside = |axis: usize, entry: usize| {
-            let place = at[axis] * stride[axis] + entry * dilation[axis];
+        (0..kernel[axis]).filter_map(move |entry| {
+            let place = at * stride[axis] + entry * dilation[axis];
             place.checked_sub(padding[axis]).filter(|&place| place < input[axis])
-        };
-        for row in (0..kernel[0]).filter_map(|entry| inside(0, entry)) {
-            for column in (0..kernel[1]).filter_map(|entry| inside(1, entry)) {
-                pixel(row * input[1] + column);
-            }
-        }
+        })
     }
 }
 

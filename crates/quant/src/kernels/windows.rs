@@ -40,40 +40,58 @@ pub(super) fn pad(shape: &ConvShape, zero: u8, first: usize, x: &[u8], padded: &
     }
 }
 
-/// A window, and the weights of each group in their order: row, column, channel.
+/// The groups of a dense convolution that are computed as one, whose other weights are zero: as many
+/// as have their output channels in one vector.
+///
+/// The products are as many as of each group alone, where the other lanes are idle, and the output
+/// channels are written together.
+fn joined_groups(shape: &ConvShape) -> usize {
+    let outputs = shape.channels[1] / shape.groups;
+    let fits = |&count: &usize| shape.groups.is_multiple_of(count) && count * outputs <= LANES;
+    (1..=LANES).rev().find(fits).unwrap_or(1)
+}
+
+/// A window, and the weights of each joined group in their order: row, column, channel.
 ///
 /// A row's entries are one run if they are adjacent, else each entry is one.
 pub(super) fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Window, Vec<Packed>) {
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+    let joined = joined_groups(shape);
     let [rows, columns] = shape.kernel;
     let entries = rows * columns;
-    let are_joined = shape.groups == 1 && shape.dilation[1] == 1;
+    let are_joined = shape.groups == joined && shape.dilation[1] == 1;
     let (segments, of_segment) = if are_joined { (rows, columns) } else { (entries, 1) };
-    let segment = of_segment * inputs;
+    let segment = of_segment * inputs * joined;
     let offsets = (0..segments).map(|index| entry_at(shape, index * of_segment));
     let window = Window::new(offsets, segment);
     let of_group = |group: usize| {
-        let mut ordered = Vec::with_capacity(outputs * inputs * entries);
-        for output in 0..outputs {
-            let each = &weights.values()[(group * outputs + output) * inputs * entries..];
+        let mut ordered = Vec::with_capacity(outputs * joined * inputs * joined * entries);
+        for output in group * joined * outputs..(group + 1) * joined * outputs {
+            let own = output / outputs % joined;
+            let each = &weights.values()[output * inputs * entries..];
             for entry in 0..entries {
-                ordered.extend((0..inputs).map(|input| each[input * entries + entry]));
+                ordered.extend((0..inputs * joined).map(|input| match input / inputs == own {
+                    true => each[input % inputs * entries + entry],
+                    false => 0,
+                }));
             }
         }
-        Packed::new(&ordered, outputs, segments, segment)
+        Packed::new(&ordered, outputs * joined, segments, segment)
     };
-    (window, (0..shape.groups).map(of_group).collect())
+    (window, (0..shape.groups / joined).map(of_group).collect())
 }
 
 /// The weights of all groups before packing.
 pub(super) fn unpack_dense(shape: &ConvShape, groups: &[Packed]) -> Vec<i8> {
-    let inputs = shape.channels[0] / shape.groups;
+    let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+    let joined = joined_groups(shape);
     let entries = shape.kernel[0] * shape.kernel[1];
     let ordered: Vec<i8> = groups.iter().flat_map(Packed::unpacked).collect();
-    let mut values = Vec::with_capacity(ordered.len());
-    for each in ordered.chunks_exact(inputs * entries) {
-        for input in 0..inputs {
-            values.extend((0..entries).map(|entry| each[entry * inputs + input]));
+    let mut values = Vec::with_capacity(ordered.len() / joined);
+    for (output, each) in ordered.chunks_exact(inputs * joined * entries).enumerate() {
+        let first = output / outputs % joined * inputs;
+        for input in first..first + inputs {
+            values.extend((0..entries).map(|entry| each[entry * inputs * joined + input]));
         }
     }
     values

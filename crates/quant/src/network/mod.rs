@@ -3,6 +3,7 @@
 mod assignment;
 mod buffers;
 mod calibration;
+mod ends;
 mod equalization;
 mod error;
 mod evaluation;

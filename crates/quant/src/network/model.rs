@@ -3,6 +3,7 @@
 use updraft_simd::{Aligned, Isa, over};
 
 use super::buffers::assign_buffers;
+use super::ends::End;
 use super::error::QuantizeError;
 use super::fuse::Output;
 use super::graph::{Graph, Port};
@@ -13,7 +14,6 @@ use super::rounding::RoundedLayer;
 use super::samples::Samples;
 use super::speed::SpeedPlan;
 use super::workspace::Workspace;
-use crate::kernels::{dequantize_images, quantize_images};
 use crate::operation::Job;
 use crate::scheme::ActivationScheme;
 
@@ -157,6 +157,18 @@ impl QuantizedModel {
         workspace: &mut Workspace,
         threads: usize,
     ) {
+        self.run_ends(isa, x, y, workspace, threads);
+    }
+
+    /// Computes all outputs from real numbers to real numbers, or from codes to codes.
+    pub(super) fn run_ends<N: End>(
+        &self,
+        isa: Isa,
+        x: &[&[N]],
+        y: &mut [&mut [N]],
+        workspace: &mut Workspace,
+        threads: usize,
+    ) {
         assert_eq!([x.len(), y.len()], [self.inputs.len(), self.outputs.len()], "a slice for each");
         let samples = x[0].len() / self.inputs[0].numbers();
         for (x, port) in x.iter().zip(&self.inputs) {
@@ -179,7 +191,7 @@ impl QuantizedModel {
         let workspaces = std::iter::once(&mut *workspace).chain(&mut others).take(threads);
         let mut workspaces: Vec<&mut Workspace> = workspaces.collect();
         let start = |part: usize| samples * part / threads;
-        let mut rest: Vec<&mut [f32]> = y.iter_mut().map(|y| &mut **y).collect();
+        let mut rest: Vec<&mut [N]> = y.iter_mut().map(|y| &mut **y).collect();
         let parts = (0..threads).map(|part| {
             let count = start(part + 1) - start(part);
             let ends = rest.iter_mut().zip(self.outputs());
@@ -190,10 +202,10 @@ impl QuantizedModel {
             })
             .collect()
         });
-        let parts: Vec<Vec<&mut [f32]>> = parts.collect();
+        let parts: Vec<Vec<&mut [N]>> = parts.collect();
         over(parts, &mut workspaces, |part, mut y, workspace| {
             let (first, count) = (start(part), start(part + 1) - start(part));
-            let x: Vec<&[f32]> = x
+            let x: Vec<&[N]> = x
                 .iter()
                 .zip(&self.inputs)
                 .map(|(x, port)| &x[first * port.numbers()..][..count * port.numbers()])
@@ -206,11 +218,11 @@ impl QuantizedModel {
 
     /// Runs as many samples at a time as fit into the cache.
     #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
-    pub(super) fn run_in_parts(
+    pub(super) fn run_in_parts<N: End>(
         &self,
         isa: Isa,
-        x: &[&[f32]],
-        y: &mut [&mut [f32]],
+        x: &[&[N]],
+        y: &mut [&mut [N]],
         samples: usize,
         workspace: &mut Workspace,
         threads: usize,
@@ -226,11 +238,11 @@ impl QuantizedModel {
 
     /// Runs some of the samples together, and passes every tensor between layers to a closure.
     #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
-    pub(super) fn run_visited(
+    pub(super) fn run_visited<N: End>(
         &self,
         isa: Isa,
-        x: &[&[f32]],
-        y: &mut [&mut [f32]],
+        x: &[&[N]],
+        y: &mut [&mut [N]],
         part: std::ops::Range<usize>,
         workspace: &mut Workspace,
         threads: usize,
@@ -249,16 +261,25 @@ impl QuantizedModel {
             let buffer = self.buffers[tensor];
             let mut to = std::mem::take(&mut buffers[buffer]);
             let codes = to.numbers_mut(len);
-            let codes_of =
-                |tensor: usize| buffers[self.buffers[tensor]].numbers(samples * self.len(tensor));
-            let places = part.start * self.len(tensor)..part.end * self.len(tensor);
-            let mut outputs = (0..y.len()).filter(|&output| self.outputs[output].tensor == tensor);
+            let places_of =
+                |tensor: usize| part.start * self.len(tensor)..part.end * self.len(tensor);
+            let codes_of = |tensor: usize| {
+                let given = x.get(tensor).and_then(|x| N::codes(&x[places_of(tensor)]));
+                let own = || buffers[self.buffers[tensor]].numbers(samples * self.len(tensor));
+                given.unwrap_or_else(own)
+            };
+            let places = places_of(tensor);
+            let outputs = (0..y.len()).filter(|&output| self.outputs[output].tensor == tensor);
             let is_output = outputs.clone().next().is_some();
             let Some(layer) = self.layer_of(tensor) else {
-                self.quantize(isa, tensor, &x[tensor][places.clone()], codes);
+                let given = &x[tensor][places.clone()];
+                let codes = N::codes(given).unwrap_or_else(|| {
+                    N::read(self, isa, tensor, given, codes);
+                    codes
+                });
                 visit(tensor, Moment::Computed(Numbers::Codes(codes)));
                 outputs.for_each(|output| {
-                    self.real(isa, tensor, codes, &mut y[output][places.clone()])
+                    N::write(self, isa, tensor, codes, &mut y[output][places.clone()]);
                 });
                 visit(tensor, Moment::Converted);
                 buffers[buffer] = to;
@@ -267,32 +288,51 @@ impl QuantizedModel {
             let threads = threads.min(1 + samples * layer.multiply_adds / WORTH_A_THREAD);
             match &layer.form {
                 Form::Int8(Int8Form { kernel, .. }) => {
-                    let direct = kernel.product().filter(|_| is_output && !self.is_coded(tensor));
-                    if let Some(product) = direct {
-                        let codes = codes_of(layer.inputs[0]);
-                        let first = outputs.next().expect("an output is there");
-                        let given = &mut y[first][places.clone()];
-                        product.run_f32(isa, codes, given, scratch, threads);
-                        visit(tensor, Moment::Computed(Numbers::Real(given)));
-                        for output in outputs {
-                            let (before, after) = y.split_at_mut(output);
-                            after[0][places.clone()]
-                                .copy_from_slice(&before[first][places.clone()]);
+                    // What no layer reads is written where the caller receives it.
+                    let is_last = is_output && !N::is_read(self, tensor);
+                    let last = outputs.clone().next().filter(|_| is_last);
+                    let last = last.map(|output| (output, &mut y[output][places.clone()]));
+                    let x = |position: usize| codes_of(layer.inputs[position]);
+                    let given = match (last, kernel.product()) {
+                        (Some((first, y)), Some(product)) if N::IS_REAL => {
+                            let y = N::real_mut(y).expect("real numbers");
+                            product.run_f32(isa, x(0), y, scratch, threads);
+                            visit(tensor, Moment::Computed(Numbers::Real(y)));
+                            Some(first)
                         }
-                    } else {
-                        let x = |position: usize| codes_of(layer.inputs[position]);
-                        kernel.run(&x, codes, &mut Job { isa, samples, scratch, threads });
-                        visit(tensor, Moment::Computed(Numbers::Codes(codes)));
-                        outputs.for_each(|output| {
-                            self.real(isa, tensor, codes, &mut y[output][places.clone()]);
-                        });
+                        (Some((first, y)), _) if !N::IS_REAL => {
+                            let y = N::codes_mut(y).expect("codes");
+                            kernel.run(&x, y, &mut Job { isa, samples, scratch, threads });
+                            visit(tensor, Moment::Computed(Numbers::Codes(y)));
+                            Some(first)
+                        }
+                        _ => {
+                            kernel.run(&x, codes, &mut Job { isa, samples, scratch, threads });
+                            visit(tensor, Moment::Computed(Numbers::Codes(codes)));
+                            None
+                        }
+                    };
+                    for output in outputs {
+                        match given {
+                            Some(first) if first != output => {
+                                let (before, after) = y.split_at_mut(output);
+                                after[0][places.clone()]
+                                    .copy_from_slice(&before[first][places.clone()]);
+                            }
+                            Some(_) => {}
+                            None => {
+                                N::write(self, isa, tensor, codes, &mut y[output][places.clone()])
+                            }
+                        }
                     }
                 }
                 Form::F32 { .. } => {
                     float.run(isa, self, tensor, samples, codes_of, threads);
                     let given = float.buffer(buffer, len);
                     visit(tensor, Moment::Computed(Numbers::Real(given)));
-                    outputs.for_each(|output| y[output][places.clone()].copy_from_slice(given));
+                    outputs.for_each(|output| {
+                        N::write_real(self, isa, tensor, given, &mut y[output][places.clone()]);
+                    });
                     if self.is_coded(tensor) {
                         self.quantize(isa, tensor, given, codes);
                     }
@@ -325,20 +365,6 @@ impl QuantizedModel {
         let is_cut = self.layer_of(tensor).is_some_and(|layer| layer.is_rectified);
         let mut readers = self.layers.iter().filter(|layer| layer.inputs.contains(&tensor));
         !is_float && is_cut || readers.any(|layer| !is_float || !layer.is_float())
-    }
-
-    /// Numbers `[n, channels, …]` as codes `[n, …, channels]`.
-    pub(super) fn quantize(&self, isa: Isa, tensor: usize, x: &[f32], codes: &mut [u8]) {
-        let channels = self.shapes[tensor][0];
-        let pixels = self.len(tensor) / channels;
-        quantize_images(isa, self.schemes[tensor], channels, pixels, x, codes);
-    }
-
-    /// Codes `[n, …, channels]` as numbers `[n, channels, …]`.
-    pub(super) fn real(&self, isa: Isa, tensor: usize, codes: &[u8], y: &mut [f32]) {
-        let channels = self.shapes[tensor][0];
-        let pixels = self.len(tensor) / channels;
-        dequantize_images(isa, self.schemes[tensor], channels, pixels, codes, y);
     }
 }
 

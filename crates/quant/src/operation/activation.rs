@@ -112,8 +112,8 @@ impl Registered for Activation {
 }
 
 impl Kernel for Table {
-    fn run(&self, x: Codes<'_>, y: &mut [u8], _: &mut Job<'_>) {
-        self.look_up(x(0), y);
+    fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
+        self.look_up(job.isa, x(0), y);
     }
 }
 

@@ -110,9 +110,9 @@ impl Registered for Concatenate {
 }
 
 impl Kernel for Joining {
-    fn run(&self, x: Codes<'_>, y: &mut [u8], _: &mut Job<'_>) {
+    fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
         for part in 0..self.count() {
-            self.join(part, x(part), y);
+            self.join(job.isa, part, x(part), y);
         }
     }
 }

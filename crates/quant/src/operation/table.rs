@@ -1,6 +1,9 @@
 //! Element-wise functions of codes as tables of 256 entries, also to convert channels to a common
 //! scheme.
 
+use updraft_simd::Isa;
+
+use crate::kernels::look_up;
 use crate::scheme::ActivationScheme;
 
 /// A function of codes as a table of its 256 values, exact for any function.
@@ -23,8 +26,8 @@ impl Table {
         Self { codes }
     }
 
-    pub(super) fn look_up(&self, x: &[u8], y: &mut [u8]) {
-        y.iter_mut().zip(x).for_each(|(y, &x)| *y = self.codes[usize::from(x)]);
+    pub(super) fn look_up(&self, isa: Isa, x: &[u8], y: &mut [u8]) {
+        look_up(isa, &self.codes, x, y);
     }
 }
 
@@ -50,14 +53,14 @@ impl Joining {
     }
 
     /// Writes the channels of tensor `part`, `[pixels, channels]`, to their position in `y`.
-    pub(super) fn join(&self, part: usize, x: &[u8], y: &mut [u8]) {
+    pub(super) fn join(&self, isa: Isa, part: usize, x: &[u8], y: &mut [u8]) {
         let all: usize = self.parts.iter().map(|(channels, _)| channels).sum();
         let first: usize = self.parts[..part].iter().map(|(channels, _)| channels).sum();
         let (channels, table) = &self.parts[part];
         for (x, y) in x.chunks_exact(*channels).zip(y.chunks_exact_mut(all)) {
             let y = &mut y[first..first + channels];
             match table {
-                Some(table) => table.look_up(x, y),
+                Some(table) => table.look_up(isa, x, y),
                 None => y.copy_from_slice(x),
             }
         }
@@ -78,7 +81,7 @@ mod tests {
         let table = Table::new(input, output, |x| x * x);
         let codes: Vec<u8> = (0..=255).collect();
         let mut squares = vec![0; 256];
-        table.look_up(&codes, &mut squares);
+        table.look_up(Isa::detect(), &codes, &mut squares);
         for (code, square) in codes.into_iter().zip(squares) {
             let x = (f32::from(code) - 128.0) * 0.1;
             assert_eq!(square, output.code(x * x), "{x}");
@@ -91,8 +94,8 @@ mod tests {
         let (fine, coarse) = (scheme(0.5, 0), scheme(1.0, 10));
         let joining = Joining::new(&[(2, fine), (1, coarse)], coarse);
         let mut y = [0; 6];
-        joining.join(0, &[2, 4, 6, 8], &mut y);
-        joining.join(1, &[11, 12], &mut y);
+        joining.join(Isa::detect(), 0, &[2, 4, 6, 8], &mut y);
+        joining.join(Isa::detect(), 1, &[11, 12], &mut y);
         assert_eq!(y, [11, 12, 11, 13, 14, 12]);
     }
 }

@@ -3,6 +3,7 @@
 mod bad_networks;
 #[cfg(feature = "burn")]
 mod capture;
+mod codes;
 mod depth_to_space;
 mod evaluation;
 #[cfg(feature = "burn")]

@@ -21,6 +21,7 @@ mod train;
 mod training_device;
 mod validation;
 mod verify;
+mod verify_trained;
 
 pub use any::AnyWorkload;
 pub use evaluate_on_ranks::{EvaluatedForm, RankEvaluation};
@@ -34,6 +35,7 @@ pub use timing::{Timed, TimedStep, TimedWork};
 pub use train::{Beginning, Observer, Trained, Training};
 pub use validation::{MetricPair, Validation};
 pub use verify::{CheckResult, VerifyInputs};
+pub use verify_trained::{TrainedInputs, verify_trained};
 
 pub use evaluate::load;
 pub(crate) use evaluate::load_stored;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use updraft_precision::{Parity, Policy, attempt};
 use updraft_trainer::{
     Control, Ema, EmaConfig, Event, Finished, Mode, Run, RunData, RunSettings, StepContext, Task,
-    Tensors, list_checkpoints, recompute_batch_norms,
+    Tensors, keeps_statistics, list_checkpoints, recompute_batch_norms, switched_off_layers,
 };
 
 use crate::config::Plan;
@@ -22,7 +22,7 @@ pub struct VerifyInputs<'a> {
     pub plan: &'a Plan,
     /// The same plan with other numbers of workers.
     pub with_workers: &'a [Plan],
-    /// The parts to check, of `loader`, `batch norm`, `EMA`, `precision` and `resume`.
+    /// The parts to check, of `loader`, `batch norm`, `dropout`, `EMA`, `precision` and `resume`.
     pub parts: &'a [&'static str],
     /// The plain device.
     pub device: &'a Device,
@@ -35,7 +35,7 @@ pub struct VerifyInputs<'a> {
 /// The result for one part of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// The part: `loader`, `batch norm`, `EMA`, `precision` or `resume`.
+    /// The part, of [`VerifyInputs::parts`], or `int8` or `cache`.
     pub part: &'static str,
     /// Whether it works.
     pub passed: bool,
@@ -45,6 +45,9 @@ pub struct CheckResult {
 
 /// The tolerance for rounding in another order, relative to the largest value.
 const ROUNDING: f64 = 1e-4;
+
+/// The batches whose statistics are recomputed twice.
+const NOISY_BATCHES: usize = 2;
 
 /// Checks each part, even if another one fails.
 pub(super) fn verify<W: Workload>(
@@ -65,6 +68,7 @@ pub(super) fn verify<W: Workload>(
         let seen = match part {
             "loader" => bench.loader(),
             "batch norm" => bench.batch_norm(),
+            "dropout" => bench.dropout(),
             "EMA" => bench.ema(),
             "precision" => bench.precision(),
             "resume" => bench.resume(),
@@ -172,6 +176,53 @@ impl<W: Workload> Bench<'_, W> {
         within(parity.max_rel, 1e-3, "outputs differ")?;
         let off = parity.max_rel;
         Ok(format!("outputs agree with the batch's own statistics to {off:.0e}"))
+    }
+
+    /// Checks that recomputed statistics contain no noise of dropout, which training has.
+    fn dropout(&self) -> Seen {
+        let (task, model) = (self.workload.task(), self.model(Policy::F32));
+        let noisy = switched_off_layers(&model);
+        if noisy == 0 || !keeps_statistics(&model) {
+            return Err("the model has no dropout beside statistics".into());
+        }
+        let context =
+            StepContext { mode: Mode::Training, epoch: 0, step: 0, seed: self.inputs.plan.seed };
+        let recomputed = |seed| -> Result<_, Cause> {
+            let batches = self.streams.train.epoch(0).take(NOISY_BATCHES).map(|batch| {
+                let (input, target) = task.place(batch?, &self.device)?;
+                Ok::<_, Cause>((input, task.samples(&target)))
+            });
+            self.device.seed(seed);
+            let exact = recompute_batch_norms(
+                &model,
+                &|model, input| drop(task.forward(model, input, &context)),
+                &mut { batches },
+                &mut |_| Control::Continue,
+            );
+            Ok(numbers(&exact?.ok_or("it was stopped")?))
+        };
+        let seeds = [1, 2].map(|more| self.inputs.plan.seed.wrapping_add(more));
+        let [first, second] = [recomputed(seeds[0])?, recomputed(seeds[1])?];
+        if first == numbers(&model.valid()) {
+            return Err("the statistics did not change".into());
+        }
+        if first != second {
+            return Err("the statistics depend on the random numbers of dropout".into());
+        }
+        let (input, _) = self.batch()?;
+        let trained = seeds.map(|seed| {
+            self.device.seed(seed);
+            task.forward(&model, input.clone(), &context).without_graph().to_floats()
+        });
+        let noise = Parity::between(&trained[0], &trained[1])?.max_rel;
+        if noise == 0.0 {
+            return Err("training has no noise".into());
+        }
+        Ok(format!(
+            "statistics without the noise of {noisy} layers, which changes outputs in training by \
+             {:.0} %",
+            100.0 * noise
+        ))
     }
 
     /// Checks that with decay 0 the average equals the live model.

@@ -75,6 +75,18 @@ pub trait TaskKind: Sync {
         &[]
     }
 
+    /// Overrides, as `key=value`, so that the model of [`trial`](Self::trial) has dropout before batch
+    /// norms; none if no model has.
+    fn with_dropout(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Overrides, as `key=value`, so that the data of [`trial`](Self::trial) is prepared again for
+    /// every pass instead of being read from a cache; none if there is no cache.
+    fn without_cache(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Overrides, as `key=value`, so that the data of [`trial`](Self::trial) can stay on the device,
     /// for a task that supports `train.resident`.
     fn resident_data(&self) -> &'static [&'static str] {

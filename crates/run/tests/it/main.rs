@@ -25,4 +25,5 @@ mod train;
 mod trained;
 mod unknown_keys;
 mod unread;
+mod verify;
 mod whitened;

@@ -27,16 +27,24 @@ const TOGETHER: usize = 24;
 #[repr(C, align(64))]
 pub(crate) struct Pairs([[i16; 2]; LANES]);
 
+impl Pairs {
+    pub(super) const ZEROS: Self = Self([[0; 2]; LANES]);
+
+    /// Sets a weight of an output channel.
+    pub(super) fn set(&mut self, lane: usize, which: usize, weight: i16) {
+        self.0[lane][which] = weight;
+    }
+}
+
 /// The transformed weights of `[outputs][inputs][3][3]`: `[vectors of outputs][16][pairs of inputs]`.
 pub(crate) fn transformed_weights(weights: &[i8], outputs: usize, inputs: usize) -> Vec<Pairs> {
     let pairs = inputs.div_ceil(2);
-    let zeros = Pairs([[0; 2]; LANES]);
-    let mut transformed = vec![zeros; outputs.div_ceil(LANES) * POSITIONS * pairs];
+    let mut transformed = vec![Pairs::ZEROS; outputs.div_ceil(LANES) * POSITIONS * pairs];
     for (index, kernel) in weights.as_chunks::<9>().0.iter().enumerate() {
         let (output, input) = (index / inputs, index % inputs);
         let first = output / LANES * POSITIONS * pairs + input / 2;
         for (position, value) in transformed_kernel(kernel).into_iter().enumerate() {
-            transformed[first + position * pairs].0[output % LANES][input % 2] = value;
+            transformed[first + position * pairs].set(output % LANES, input % 2, value);
         }
     }
     transformed
@@ -78,13 +86,19 @@ pub(crate) struct WinogradJob<'a> {
 /// The work space of a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WinogradSpace {
-    /// The transformed tiles, `[16][tiles][channels]`.
-    tiles: Vec<i16>,
-    /// The sums of one vector of output channels, `[16][tiles][lanes]`.
-    sums: Vec<i32>,
+    /// The transformed tiles.
+    pub(super) tiles: Vec<i16>,
+    /// The sums of some output channels.
+    pub(super) sums: Vec<i32>,
 }
 
 impl WinogradSpace {
+    /// Grows to so many numbers.
+    pub(super) fn grow(&mut self, tiles: usize, sums: usize) {
+        self.tiles.resize(self.tiles.len().max(tiles), 0);
+        self.sums.resize(self.sums.len().max(sums), 0);
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         size_of::<i16>() * self.tiles.capacity() + size_of::<i32>() * self.sums.capacity()
     }
@@ -114,8 +128,7 @@ impl WinogradJob<'_> {
         let numbers = self.rows * self.columns * self.outputs;
         assert!(numbers <= output.len() && sink.reaches(numbers), "the output is too short");
         let channels = self.inputs.next_multiple_of(LANES);
-        space.tiles.resize(POSITIONS * TOGETHER * channels, 0);
-        space.sums.resize(POSITIONS * TOGETHER * LANES, 0);
+        space.grow(POSITIONS * TOGETHER * channels, POSITIONS * TOGETHER * LANES);
         isa.int8_vectors().run(Tiles { job: self, sink, space, output });
     }
 

@@ -113,6 +113,15 @@ impl TaskKind for ImageClassification {
         &["model.dropout=0.0"]
     }
 
+    fn with_dropout(&self) -> &'static [&'static str] {
+        &["model={ kind = \"efficient-net\", width_factor = 0.1, depth_factor = 0.3, hidden = 16, \
+             dropout = 0.4, drop_path = 0.1 }"]
+    }
+
+    fn without_cache(&self) -> &'static [&'static str] {
+        &["data.cache={ kind = \"none\" }"]
+    }
+
     fn resident_data(&self) -> &'static [&'static str] {
         &["augment.flip=false"]
     }

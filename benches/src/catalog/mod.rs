@@ -1,17 +1,15 @@
 //! The catalog of benchmark problems.
 
+mod quant;
+
 use crate::network::CIFAR10;
 use crate::network::Network;
 use crate::problem::batch_norm::BatchNorm;
-use crate::problem::calibrate::{Calibrate, Method};
 use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
 use crate::problem::dual_autoencoder::DualAutoencoderPass;
-use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::gather::Gather;
-use crate::problem::int8_network::{Int8Network, Shape};
-use crate::problem::int8_product::{Int8Product, Tail};
 use crate::problem::kan_basis::{BASES, KanBasis};
 use crate::problem::kan_basis_conv::KanBasisConv;
 use crate::problem::kan_conv::KanConv;
@@ -141,15 +139,6 @@ const KAN_BASIS_LAYERS: [([usize; 3], &str); 2] = [
 /// Batch, channels and side of a convolution of functions in closed form, 3 × 3.
 const KAN_BASIS_CONVOLUTIONS: [(usize, [usize; 2], usize, &str); 1] =
     [(8, [64, 64], 34, "functions in closed form on every tap of 64 channels")];
-
-/// Rows, inner dimension and columns of a product of bytes.
-const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
-    ([256, 256, 256], "a small square product of bytes"),
-    ([512, 512, 512], "a square product of bytes"),
-    ([1024, 1024, 1024], "a larger square product of bytes"),
-    ([1024, 576, 64], "a convolution's product: 64 channels, windows of 3 × 3"),
-    ([1, 1024, 1024], "one sample through a wide layer"),
-];
 
 /// Batch, channels, side, kernel and stride.
 type ConvolutionRow = (usize, [usize; 2], usize, [usize; 2], &'static str);
@@ -319,34 +308,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ] {
         add(Problem::TableStep(step), about);
     }
-    for tail in [Tail::Sums, Tail::Codes] {
-        for ([rows, inner, columns], about) in INT8_PRODUCTS {
-            add(Problem::Int8Product(Int8Product { rows, inner, columns, tail }), about);
-        }
-    }
-    for (inner, columns, about) in [
-        (1024, 1024, "one row times weights of four bits that fit into the cache"),
-        (8192, 8192, "one row times weights of four bits, of 256 MiB in f32"),
-    ] {
-        add(Problem::FourBitProduct(FourBitProduct { rows: 1, inner, columns }), about);
-    }
-    let residual = Shape::Residual { channels: 64, side: 32 };
-    let perceptron = Shape::Perceptron { inputs: 784, hidden: 1024 };
-    for (shape, about) in [
-        (residual, "a network of nine convolutions in eight bits, f32 in and out"),
-        (perceptron, "three linear layers in eight bits, f32 in and out"),
-    ] {
-        for batch in [1, 32] {
-            add(Problem::Int8Network(Int8Network { shape, batch }), about);
-        }
-    }
-    let narrow = Shape::Residual { channels: 16, side: 32 };
-    for (method, about) in [
-        (Method::MinMax, "ranges from 512 images, by their ends"),
-        (Method::Entropy, "ranges from 512 images, by what the codes lose of them"),
-    ] {
-        add(Problem::Calibrate(Calibrate { shape: narrow, images: 512, method }), about);
-    }
+    quant::add(&mut add);
     entries
 }
 
