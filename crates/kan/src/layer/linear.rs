@@ -8,7 +8,7 @@ use updraft_simd::time_layer;
 
 use super::packed::PackedKanLinear;
 use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
-use crate::ops::{Kept, LayerPath, Parameters, PlainReason, layer, plain_memory};
+use crate::ops::{LayerPath, PackedCache, Parameters, PlainReason, layer, plain_memory};
 
 /// A Kolmogorov–Arnold layer: like a linear layer, with a spline on every edge.
 ///
@@ -30,7 +30,7 @@ pub struct KanLinear {
     #[module(skip)]
     pub(super) forced: Option<LayerPath>,
     #[module(skip)]
-    pub(super) kept: Kept,
+    pub(super) cache: PackedCache,
 }
 
 impl KanLinear {
@@ -41,8 +41,8 @@ impl KanLinear {
         bias: Option<Param<Tensor<1>>>,
         geometry: LayerGeometry,
     ) -> Self {
-        let (geometry, kept) = (Arc::new(geometry), Kept::default());
-        Self { spline, base, scaler, bias, geometry, forced: None, kept }
+        let (geometry, cache) = (Arc::new(geometry), PackedCache::default());
+        Self { spline, base, scaler, bias, geometry, forced: None, cache }
     }
 
     /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`.
@@ -59,7 +59,7 @@ impl KanLinear {
         };
         time_layer(self.spline.id.val(), "KAN layer", || {
             by_rows(x, &self.geometry, |x| {
-                layer(x, parameters, &self.geometry, self.forced, &self.kept)
+                layer(x, parameters, &self.geometry, self.forced, &self.cache)
             })
         })
     }
@@ -216,13 +216,13 @@ mod tests {
         let layer = KanLinearConfig::new(70, 40).with_bias(true).init(&device);
         assert!(kernels(&layer));
         for batch in [1, 5, 40] {
-            let layer = KanLinear { kept: Kept::default(), ..layer.clone() };
+            let layer = KanLinear { cache: PackedCache::default(), ..layer.clone() };
             let x = Tensor::random([batch, 70], Distribution::Default, &device);
             let first = bits(&layer, &x);
-            assert_eq!(layer.kept.bytes(), 0);
+            assert_eq!(layer.cache.bytes(), 0);
             assert_eq!(bits(&layer, &x), first);
             let memory = layer.memory(batch, 1).packed;
-            let ratio = memory as f64 / layer.kept.bytes() as f64;
+            let ratio = memory as f64 / layer.cache.bytes() as f64;
             assert!((0.9..1.1).contains(&ratio), "{ratio}");
             assert_eq!(bits(&layer, &x), first);
         }
@@ -234,12 +234,12 @@ mod tests {
         let layer = KanLinearConfig::new(6, 20).init(&device);
         let x = Tensor::random([3, 6], Distribution::Default, &device);
         let fresh = |layer: &KanLinear| {
-            let layer = KanLinear { kept: Kept::default(), ..layer.clone() };
+            let layer = KanLinear { cache: PackedCache::default(), ..layer.clone() };
             bits(&layer, &x)
         };
         let settled = |layer: &KanLinear| {
             (0..3).for_each(|_| drop(bits(layer, &x)));
-            assert!(layer.kept.bytes() > 0);
+            assert!(layer.cache.bytes() > 0);
             bits(layer, &x)
         };
         let first = settled(&layer);
@@ -264,6 +264,21 @@ mod tests {
         assert_eq!(settled(&layer), first);
     }
 
+    #[test]
+    fn parameters_that_change_without_another_reference_to_their_numbers_are_packed_again() {
+        let device = Device::flex();
+        let mut layer = KanLinearConfig::new(6, 20).init(&device);
+        let x = Tensor::random([3, 6], Distribution::Default, &device);
+        (0..3).for_each(|_| drop(bits(&layer, &x)));
+        assert!(layer.cache.bytes() > 0);
+        let first = bits(&layer, &x);
+        layer.spline = layer.spline.map(|spline| spline.mul_scalar(0.5));
+        let changed = bits(&layer, &x);
+        assert_ne!(changed, first);
+        let fresh = KanLinear { cache: PackedCache::default(), ..layer };
+        assert_eq!(bits(&fresh, &x), changed);
+    }
+
     #[cfg(feature = "autodiff")]
     #[test]
     fn training_drops_packed_weights() {
@@ -271,8 +286,8 @@ mod tests {
         let layer = KanLinearConfig::new(6, 20).init(&device);
         let x = Tensor::<2>::random([3, 6], Distribution::Default, &device);
         (0..2).for_each(|_| drop(layer.forward(x.clone())));
-        assert!(layer.kept.bytes() > 0);
+        assert!(layer.cache.bytes() > 0);
         drop(layer.forward(x.autodiff()));
-        assert_eq!(layer.kept.bytes(), 0);
+        assert_eq!(layer.cache.bytes(), 0);
     }
 }

@@ -12,7 +12,7 @@ use burn::backend::{Backend, ExtensionType, backend_extension};
 #[cfg(all(feature = "cube", feature = "fusion", feature = "autodiff"))]
 use super::fusion::gradients;
 #[cfg(feature = "flex")]
-use super::kept::Kept;
+use super::packed_cache::PackedCache;
 #[cfg(feature = "cube")]
 use crate::kernels::CubeForm;
 #[cfg(feature = "flex")]
@@ -27,7 +27,7 @@ pub(crate) struct Spec {
     pub(crate) isa: Option<Isa>,
     /// Where a linear layer in inference keeps its packed weights.
     #[cfg(feature = "flex")]
-    pub(crate) kept: Option<Kept>,
+    pub(crate) cache: Option<PackedCache>,
     /// The forms on a GPU.
     #[cfg(feature = "cube")]
     pub(crate) forms: Forms,

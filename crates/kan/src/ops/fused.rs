@@ -12,23 +12,23 @@ use super::extension::Forms;
 #[cfg(feature = "flex")]
 use super::extension::PackedBackend;
 use super::extension::{Geometry, KanBackend, Operand, Spec};
-use super::kept::Kept;
 use super::layer::Parameters;
 use super::listed::{Kernels, kernels_of};
+use super::packed_cache::PackedCache;
 #[cfg(feature = "flex")]
 use crate::kernels::PackedLayer;
 use crate::kernels::{CubeForm, Isa};
 
 /// The outputs of a layer, in the input's dtype, by the kernels on the CPU with an instruction set,
 /// or those of GPUs without one, in the form that is forced if there is one;
-/// `kept` is where a linear layer without gradients keeps its packed weights.
+/// `cache` is where a linear layer without gradients keeps its packed weights.
 pub(super) fn layer<const D: usize>(
     x: Tensor<D>,
     parameters: Parameters,
     geometry: Geometry,
     isa: Option<Isa>,
     forced: Option<CubeForm>,
-    kept: Option<&Kept>,
+    cache: Option<&PackedCache>,
 ) -> Tensor<D> {
     let kernels = if isa.is_some() { Kernels::Cpu } else { Kernels::Gpu };
     let is_there = kernels_of(&x.device()) == Ok(kernels);
@@ -50,7 +50,7 @@ pub(super) fn layer<const D: usize>(
     #[cfg(not(feature = "cube"))]
     let _ = forced;
     #[cfg(not(feature = "flex"))]
-    let _ = kept;
+    let _ = cache;
     let Parameters { spline, base, scaler, bias } = parameters;
     add_operations(geometry.operations(&x.dims(), base.is_some()));
     let [base, scaler] = [base, scaler]
@@ -65,7 +65,7 @@ pub(super) fn layer<const D: usize>(
             geometry,
             isa,
             #[cfg(feature = "flex")]
-            kept: kept.cloned(),
+            cache: cache.cloned(),
             #[cfg(feature = "cube")]
             forms,
         },

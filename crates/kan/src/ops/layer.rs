@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::{DType, Device, Tensor, assert_shape};
 
-use super::kept::Kept;
+use super::packed_cache::PackedCache;
 use super::plain;
 use super::reason::PlainReason;
 #[cfg(any(feature = "flex", feature = "cube"))]
@@ -141,7 +141,7 @@ impl fmt::Display for LayerPath {
 /// computed in f32 and rounded once, except that on GPUs with tensor cores their products are those
 /// of [`CubeForm::ExpandedBf16`] and [`CubeForm::ExpandedF16`]. For the backward pass nothing is kept but the input
 /// and the parameters.
-/// Without gradients, the kernels on the CPU keep the packed weights in `kept` and read them again
+/// Without gradients, the kernels on the CPU keep the packed weights in `cache` and read them again
 /// while the parameters do not change; outputs are the same to the bit.
 /// f64, other grids on GPUs, and every other backend take burn's own operations, with the same
 /// result; there the bases of bf16 and f16 are computed in f32 too.
@@ -155,16 +155,16 @@ pub(crate) fn layer(
     parameters: Parameters,
     geometry: &Arc<LayerGeometry>,
     path: Option<LayerPath>,
-    kept: &Kept,
+    cache: &PackedCache,
 ) -> Tensor<2> {
-    let kept = if x.is_autodiff() || parameters.spline.is_autodiff() {
-        kept.forget();
+    let cache = if x.is_autodiff() || parameters.spline.is_autodiff() {
+        cache.clear();
         None
     } else {
-        Some(kept)
+        Some(cache)
     };
     #[cfg(not(feature = "flex"))]
-    let _ = kept;
+    let _ = cache;
     let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
     let bases = geometry.grid().bases();
     assert_shape!(x, [_, inputs]);
@@ -183,7 +183,7 @@ pub(crate) fn layer(
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
             let geometry = Geometry::Linear(Arc::clone(geometry));
-            fused::layer(x, parameters, geometry, Some(isa), None, kept)
+            fused::layer(x, parameters, geometry, Some(isa), None, cache)
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),

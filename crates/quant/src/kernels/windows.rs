@@ -59,8 +59,8 @@ pub(super) fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Wind
     let joined = joined_groups(shape);
     let [rows, columns] = shape.kernel;
     let entries = rows * columns;
-    let are_joined = shape.groups == joined && shape.dilation[1] == 1;
-    let (segments, of_segment) = if are_joined { (rows, columns) } else { (entries, 1) };
+    let is_one_run = shape.groups == joined && shape.dilation[1] == 1;
+    let (segments, of_segment) = if is_one_run { (rows, columns) } else { (entries, 1) };
     let segment = of_segment * inputs * joined;
     let offsets = (0..segments).map(|index| entry_at(shape, index * of_segment));
     let window = Window::new(offsets, segment);

@@ -65,7 +65,7 @@ impl QuantizedModel {
 
 /// A number at the ends of a network. Real numbers are `[n, channels, …]`, codes
 /// `[n, …, channels]`.
-pub(super) trait End: Copy + Send + Sync {
+pub(super) trait BoundaryElement: Copy + Send + Sync {
     /// Whether sums of products are converted to it without codes between.
     const IS_REAL: bool;
 
@@ -91,7 +91,7 @@ pub(super) trait End: Copy + Send + Sync {
     fn write_real(model: &QuantizedModel, isa: Isa, tensor: usize, real: &[f32], y: &mut [Self]);
 }
 
-impl End for f32 {
+impl BoundaryElement for f32 {
     const IS_REAL: bool = true;
 
     fn is_read(model: &QuantizedModel, tensor: usize) -> bool {
@@ -123,7 +123,7 @@ impl End for f32 {
     }
 }
 
-impl End for u8 {
+impl BoundaryElement for u8 {
     const IS_REAL: bool = false;
 
     fn is_read(model: &QuantizedModel, tensor: usize) -> bool {

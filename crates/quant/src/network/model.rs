@@ -3,7 +3,7 @@
 use updraft_simd::{Aligned, Isa, over};
 
 use super::buffers::assign_buffers;
-use super::ends::End;
+use super::ends::BoundaryElement;
 use super::error::QuantizeError;
 use super::fuse::Output;
 use super::graph::{Graph, Port};
@@ -161,7 +161,7 @@ impl QuantizedModel {
     }
 
     /// Computes all outputs from real numbers to real numbers, or from codes to codes.
-    pub(super) fn run_ends<N: End>(
+    pub(super) fn run_ends<N: BoundaryElement>(
         &self,
         isa: Isa,
         x: &[&[N]],
@@ -218,7 +218,7 @@ impl QuantizedModel {
 
     /// Runs as many samples at a time as fit into the cache.
     #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
-    pub(super) fn run_in_parts<N: End>(
+    pub(super) fn run_in_parts<N: BoundaryElement>(
         &self,
         isa: Isa,
         x: &[&[N]],
@@ -238,7 +238,7 @@ impl QuantizedModel {
 
     /// Runs some of the samples together, and passes every tensor between layers to a closure.
     #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
-    pub(super) fn run_visited<N: End>(
+    pub(super) fn run_visited<N: BoundaryElement>(
         &self,
         isa: Isa,
         x: &[&[N]],

@@ -13,8 +13,13 @@ use updraft_simd::Isa;
 pub(crate) fn look_up(isa: Isa, table: &[u8; 256], x: &[u8], y: &mut [u8]) {
     assert_eq!(x.len(), y.len(), "a code for each");
     #[cfg(target_arch = "x86_64")]
-    if isa.base() == Isa::Avx512 && std::arch::is_x86_feature_detected!("avx512vbmi") {
-        // SAFETY: the processor has the instructions.
+    if x.len() >= 64
+        && isa.base() == Isa::Avx512
+        && std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512bw")
+        && std::arch::is_x86_feature_detected!("avx512vbmi")
+    {
+        // SAFETY: the condition above detected every feature of the function.
         unsafe { by_permutation(table, x, y) };
         return;
     }

@@ -1,7 +1,7 @@
 //! 3×3 convolutions at stride 1 by Winograd's F(4×4, 3×3) in integers: 36 products in place of 144.
 //!
-//! The matrices for the points 0, ±1, ±2 and ∞ have denominators; the rows of `G`, times 24, −24,
-//! −24, 24, 24 and 6, are whole, and so are those of `Aᵀ` that undo this, times 24, 12, 6 and 6.
+//! The matrices for the points 0, ±1, ±2 and ∞ have denominators; the rows of `G`, times 24, −6, −6,
+//! 24, 24 and 6, are whole, and so are those of `Aᵀ` that undo this, times 24, 12, 6 and 6.
 //! Entries of `V = Bᵀ·d·B` of a tile `d` of 6×6 codes are at most 17,340 and those of
 //! `U = G·g·Gᵀ` at most 49·128 = 6,272, so that both fit 16 bits.
 //!

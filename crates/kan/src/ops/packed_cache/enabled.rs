@@ -12,28 +12,29 @@ use crate::kernels::{Isa, LayerGeometry, PackedLayer, Weights};
 /// The second forward pass with the same parameters packs them: a layer that is evaluated once, or
 /// trained between two passes, does not pay for it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept(Arc<Mutex<State>>);
+pub(crate) struct PackedCache(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    seen: Option<Seen>,
+    key: Option<CacheKey>,
     packed: Option<Arc<PackedLayer>>,
 }
 
 /// What the weights were packed of.
 ///
-/// Weak references keep the places of the parameters' buffers taken but not their numbers, and burn
-/// writes no buffer in place to which there is another reference: the same place has the same
-/// numbers.
+/// A weak reference keeps the place of a parameter's buffer taken but not its numbers. While there is
+/// one, flex does not write the numbers there: `Arc::get_mut` refuses, and `Arc::make_mut` moves them
+/// to another place. So the same place has the same numbers. Tensors that begin within a buffer are
+/// copied before they get here, and never match.
 #[derive(Debug)]
-struct Seen {
+struct CacheKey {
     isa: Isa,
     geometry: Arc<LayerGeometry>,
     buffers: [Option<Weak<Bytes>>; 4],
 }
 
-impl Seen {
-    fn is(
+impl CacheKey {
+    fn matches(
         &self,
         isa: Isa,
         geometry: &Arc<LayerGeometry>,
@@ -51,7 +52,7 @@ impl Seen {
     }
 }
 
-impl Kept {
+impl PackedCache {
     /// The packed weights of coefficients, base weights, factors and bias, if the last pass had the
     /// same.
     ///
@@ -63,12 +64,12 @@ impl Kept {
         tensors: &[Option<FlexTensor>; 4],
     ) -> Option<Arc<PackedLayer>> {
         let mut state = self.state();
-        if !state.seen.as_ref().is_some_and(|seen| seen.is(isa, geometry, tensors)) {
+        if !state.key.as_ref().is_some_and(|key| key.matches(isa, geometry, tensors)) {
             let buffers = tensors
                 .each_ref()
                 .map(|tensor| tensor.as_ref().map(|tensor| Arc::downgrade(&tensor.data_arc())));
-            let seen = Seen { isa, geometry: Arc::clone(geometry), buffers };
-            *state = State { seen: Some(seen), packed: None };
+            let key = CacheKey { isa, geometry: Arc::clone(geometry), buffers };
+            *state = State { key: Some(key), packed: None };
             return None;
         }
         if state.packed.is_none() {
@@ -81,7 +82,7 @@ impl Kept {
     }
 
     /// Drops the packed weights: a layer in training has no use for them.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         *self.state() = State::default();
     }
 

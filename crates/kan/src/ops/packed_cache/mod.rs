@@ -6,6 +6,6 @@ mod disabled;
 mod enabled;
 
 #[cfg(not(feature = "flex"))]
-pub(crate) use disabled::Kept;
+pub(crate) use disabled::PackedCache;
 #[cfg(feature = "flex")]
-pub(crate) use enabled::Kept;
+pub(crate) use enabled::PackedCache;

@@ -2,8 +2,8 @@
 
 /// Nothing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept;
+pub(crate) struct PackedCache;
 
-impl Kept {
-    pub(crate) fn forget(&self) {}
+impl PackedCache {
+    pub(crate) fn clear(&self) {}
 }
