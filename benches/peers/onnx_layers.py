@@ -230,8 +230,8 @@ def bound(problem, threads, form):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Threads that wait in a loop would be on the clock.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # With one thread, others that spin would be on the clock.
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(threads > 1)))
     running = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     value = onnxruntime.OrtValue.ortvalue_from_numpy
     result = value(np.zeros(shape, np.uint8))

@@ -15,8 +15,8 @@ def session(model, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Threads that wait in a loop would be on the clock.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # With one thread, others that spin would be on the clock.
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(threads > 1)))
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
