@@ -29,14 +29,14 @@ impl KanBackend for Flex {
         base: Operand<Self>,
         scaler: Operand<Self>,
         bias: Operand<Self>,
-        Spec { geometry, isa, kept, .. }: Spec,
+        Spec { geometry, isa, cache, .. }: Spec,
     ) -> FlexTensor {
         let isa = isa.expect(HAS_ISA);
         let x = x.to_contiguous();
         let tensors = [Some(spline), base.given(), scaler.given(), bias.given()];
         let tensors = tensors.map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
-        if let (Some(kept), Geometry::Linear(of)) = (&kept, &geometry)
-            && let Some(layer) = kept.packed(isa, of, &tensors)
+        if let (Some(cache), Geometry::Linear(of)) = (&cache, &geometry)
+            && let Some(layer) = cache.packed(isa, of, &tensors)
         {
             return Self::kan_packed(x, layer);
         }
