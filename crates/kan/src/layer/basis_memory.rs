@@ -40,6 +40,9 @@ impl BasisLinear {
     pub fn memory(&self, batch: usize, threads: usize) -> LayerMemory {
         let [inputs, _, outputs] = self.coefficients.dims();
         let (functions, is_trained) = functions(&self.functions);
+        // Kernels alone have scratch for each thread.
+        #[cfg(not(feature = "flex"))]
+        let _ = threads;
         let parts = BasisParts {
             base: self.base.is_some(),
             bias: self.bias.is_some(),
