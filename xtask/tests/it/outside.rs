@@ -1,5 +1,6 @@
 //! A package outside the workspace: it has burn's `flex`, and no feature of ours for it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,13 +50,46 @@ fn falls<M: Module>(mut layer: M, loss: &dyn Fn(&M) -> Tensor<1>) {
 /// The features of burn in the workspace: with the same, burn is not built a second time.
 const BURN: &str = r#"["autodiff", "capture", "extension", "flex", "ir", "optim", "rayon", "simd", "std", "x86-v4"]"#;
 
-#[test]
-fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("updraft-outside");
+/// Writes the package to a folder of its own.
+fn written(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("Cargo.toml"), manifest()).unwrap();
     fs::write(folder.join("src/main.rs"), PROGRAM).unwrap();
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    folder
+}
+
+/// The crates of others that a build compiles, with their versions and features.
+fn crates_of_others(folder: &Path, options: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--prefix", "none", "--format", "{p} {f}"])
+        .args(options)
+        .current_dir(folder)
+        .env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", output_text(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let is_of_others = |line: &&str| !line.starts_with("updraft");
+    // Marked where the tree repeats a crate.
+    let plain = |line: &str| line.trim_end_matches(" (*)").trim_end().to_owned();
+    text.lines().filter(is_of_others).map(plain).collect()
+}
+
+#[test]
+fn the_package_needs_no_crate_that_the_workspace_does_not_build() {
+    let folder = written("updraft-outside-tree");
+    let edges = ["--edges", "normal,build"];
+    let own = crates_of_others(&folder, &edges);
+    let all = crates_of_others(&root(), &["--workspace", "--edges", "normal,build,dev"]);
+    let missing: Vec<_> = own.difference(&all).collect();
+    assert!(missing.is_empty(), "leave them out of `manifest`, or change `BURN`: {missing:?}");
+}
+
+#[test]
+fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
+    let folder = written("updraft-outside");
     // The workspace's build: `target/debug/xtask`.
     let target = Path::new(env!("CARGO_BIN_EXE_xtask")).ancestors().nth(2).unwrap();
     let output = Command::new(env!("CARGO"))
@@ -73,8 +107,18 @@ fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
 /// same; ours without the features that bring their kernels to flex.
 fn manifest() -> String {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    // Our crates, burn, GPUs, and features that need tools that may be missing.
-    let left_out = ["updraft", "burn = ", "burn-cubecl", "cubecl", "mpi = ", "turbojpeg"];
+    // Our crates, burn, GPUs, and what only features need that are off by default.
+    let left_out = [
+        "updraft",
+        "burn = ",
+        "burn-cubecl",
+        "cubecl",
+        "nvml",
+        "mpi = ",
+        "turbojpeg",
+        "arrow",
+        "parquet",
+    ];
     let is_left_out = |line: &&str| left_out.iter().any(|name| line.starts_with(name));
     let others = sections(&workspace, "[workspace.dependencies]");
     let others: Vec<&str> = others.lines().skip(1).filter(|line| !is_left_out(line)).collect();
