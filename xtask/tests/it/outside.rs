@@ -82,7 +82,7 @@ fn the_package_needs_no_crate_that_the_workspace_does_not_build() {
     let folder = written("updraft-outside-tree");
     let edges = ["--edges", "normal,build"];
     let own = crates_of_others(&folder, &edges);
-    let all = crates_of_others(&root(), &["--workspace", "--edges", "normal,build,dev"]);
+    let all = crates_of_others(root(), &["--workspace", "--edges", "normal,build,dev"]);
     let missing: Vec<_> = own.difference(&all).collect();
     assert!(missing.is_empty(), "leave them out of `manifest`, or change `BURN`: {missing:?}");
 }
