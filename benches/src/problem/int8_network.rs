@@ -2,7 +2,7 @@
 
 use std::path::Path as FilePath;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use burn::module::Param;
 use burn::nn::conv::Conv2dConfig;
 use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
@@ -10,12 +10,13 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, Conv2d, LayerPath};
-use updraft_quant::slices::{Isa, Pooling};
-use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Window, Workspace};
+use updraft_quant::slices::Pooling;
+use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Window};
 
 use crate::formula;
+use crate::problem::int8_run::InBytes;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{FLOATS, Kernels, isa_named};
+use crate::strategy::{FLOATS, Kernels};
 
 /// A network and how many samples run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -221,30 +222,17 @@ impl Task for Int8Network {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let isa = match site.kernels {
-            Kernels::Burn => {
-                return Ok(Box::new(InFloats::new(self, &site.device, LayerPath::Plain)));
+        let in_floats =
+            |path| Ok(Box::new(InFloats::new(self, &site.device, path)) as Box<dyn Repeat>);
+        match site.kernels {
+            Kernels::Burn => in_floats(LayerPath::Plain),
+            Kernels::Forced(FLOATS) => in_floats(LayerPath::of(&site.device)),
+            Kernels::Ours | Kernels::Forced(_) => {
+                let model = self.quantized(Calibration::MinMax.into())?;
+                let x = self.samples("x", self.batch);
+                Ok(Box::new(InBytes::new(site, model, x, self.batch * ANSWERS)?))
             }
-            Kernels::Forced(FLOATS) => {
-                let path = LayerPath::of(&site.device);
-                return Ok(Box::new(InFloats::new(self, &site.device, path)));
-            }
-            Kernels::Ours => Isa::detect(),
-            Kernels::Forced(name) => isa_named(name)?,
-        };
-        let model = self.quantized(Calibration::MinMax.into())?;
-        Ok(Box::new(InBytes {
-            isa,
-            // A forced set runs every layer in int8, the dispatched one the faster of both.
-            model: match site.kernels {
-                Kernels::Ours => model.for_processor(isa),
-                _ => model,
-            },
-            x: self.samples("x", self.batch),
-            y: vec![0.0; self.batch * ANSWERS],
-            workspace: Workspace::new(),
-            threads: site.threads,
-        }))
+        }
     }
 }
 
@@ -280,34 +268,6 @@ fn multiplied(x: &[f64], layer: &Layer) -> Vec<f64> {
 
 fn rectified(x: Vec<f64>) -> Vec<f64> {
     x.into_iter().map(|x| x.max(0.0)).collect()
-}
-
-/// Our int8 model, on slices.
-struct InBytes {
-    isa: Isa,
-    model: QuantizedModel,
-    x: Vec<f32>,
-    y: Vec<f32>,
-    workspace: Workspace,
-    threads: usize,
-}
-
-impl Repeat for InBytes {
-    fn once(&mut self) -> Result<()> {
-        self.model.run(self.isa, &self.x, &mut self.y, &mut self.workspace, self.threads);
-        Ok(())
-    }
-
-    /// # Errors
-    /// If a bit differs from the portable path.
-    fn outputs(&mut self) -> Result<Outputs> {
-        self.once()?;
-        let mut plain = vec![0.0; self.y.len()];
-        self.model.run(Isa::Portable, &self.x, &mut plain, &mut Workspace::new(), 1);
-        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        ensure!(bits(&self.y) == bits(&plain), "{} and the portable path differ", self.isa);
-        Ok(Outputs::from([("answer".to_owned(), widened(&self.y))]))
-    }
 }
 
 /// The same network in f32 on burn's tensors, its convolutions burn's or ours.

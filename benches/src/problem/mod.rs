@@ -12,6 +12,7 @@ pub(crate) mod int8_deep;
 pub(crate) mod int8_layer;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
+mod int8_run;
 pub(crate) mod kan_basis;
 pub(crate) mod kan_basis_conv;
 pub(crate) mod kan_beside;

@@ -6,18 +6,19 @@ mod reference;
 
 use std::path::Path as FilePath;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use updraft_conv::LayerPath;
 use updraft_quant::slices::{Isa, Pooling};
-use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Value, Window, Workspace};
+use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Value, Window};
 
 use self::floats::InFloats;
 pub(crate) use self::layers::Family;
 use self::layers::{Convolution, Parameters, Shortcut, answers};
 use crate::formula;
-use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{FLOATS, Kernels, isa_named};
+use crate::problem::int8_run::InBytes;
+use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work};
+use crate::strategy::{FLOATS, Kernels};
 
 /// A network and how many images run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,59 +148,16 @@ impl Task for Int8Deep {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let isa = match site.kernels {
-            Kernels::Burn => {
-                return Ok(Box::new(InFloats::new(self, &site.device, LayerPath::Plain)));
+        let in_floats =
+            |path| Ok(Box::new(InFloats::new(self, &site.device, path)) as Box<dyn Repeat>);
+        match site.kernels {
+            Kernels::Burn => in_floats(LayerPath::Plain),
+            Kernels::Forced(FLOATS) => in_floats(LayerPath::of(&site.device)),
+            Kernels::Ours | Kernels::Forced(_) => {
+                let model = self.quantized(Calibration::MinMax.into())?;
+                let x = self.samples("x", self.batch);
+                Ok(Box::new(InBytes::new(site, model, x, self.batch * ANSWERS)?))
             }
-            Kernels::Forced(FLOATS) => {
-                let path = LayerPath::of(&site.device);
-                return Ok(Box::new(InFloats::new(self, &site.device, path)));
-            }
-            Kernels::Ours => Isa::detect(),
-            Kernels::Forced(name) => isa_named(name)?,
-        };
-        let model = self.quantized(Calibration::MinMax.into())?;
-        Ok(Box::new(InBytes {
-            isa,
-            // A forced set runs every layer in int8, the dispatched one the faster of both.
-            model: match site.kernels {
-                Kernels::Ours => model.for_processor(isa),
-                _ => model,
-            },
-            x: self.samples("x", self.batch),
-            y: vec![0.0; self.batch * ANSWERS],
-            workspace: Workspace::new(),
-            threads: site.threads,
-        }))
-    }
-}
-
-/// Our int8 model, on slices.
-struct InBytes {
-    isa: Isa,
-    model: QuantizedModel,
-    x: Vec<f32>,
-    y: Vec<f32>,
-    workspace: Workspace,
-    threads: usize,
-}
-
-impl Repeat for InBytes {
-    fn once(&mut self) -> Result<()> {
-        self.model.run(self.isa, &self.x, &mut self.y, &mut self.workspace, self.threads);
-        Ok(())
-    }
-
-    /// # Errors
-    /// If a bit of an int8 network differs from the portable path.
-    fn outputs(&mut self) -> Result<Outputs> {
-        self.once()?;
-        if self.model.plan().is_int8() {
-            let mut plain = vec![0.0; self.y.len()];
-            self.model.run(Isa::Portable, &self.x, &mut plain, &mut Workspace::new(), 1);
-            let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-            ensure!(bits(&self.y) == bits(&plain), "{} and the portable path differ", self.isa);
         }
-        Ok(Outputs::from([("answer".to_owned(), widened(&self.y))]))
     }
 }
