@@ -73,7 +73,7 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 pub use table::{
     CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
-    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, UntypedColumn,
+    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, TableWriter, UntypedColumn,
     UntypedTable, Vocabulary,
 };
 

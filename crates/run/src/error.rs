@@ -360,6 +360,13 @@ impl RunError {
         Self::Unusable { reason: reason.to_owned() }
     }
 
+    /// Rows of a table that a task does not predict.
+    pub(crate) fn predicts_no_rows() -> Self {
+        let reason =
+            "the run's task predicts no rows of tables: name no .csv or .tsv file to write";
+        Self::Unusable { reason: reason.to_owned() }
+    }
+
     pub(crate) fn model(cause: impl Into<Cause>) -> Self {
         Self::Model { cause: cause.into() }
     }

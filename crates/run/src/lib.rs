@@ -22,7 +22,8 @@ mod utilization;
 pub use int8_network::{Int8Network, Int8Shapes};
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedTarget, PredictedValue, SampleBlocks, WrittenPrediction,
+    PredictedRow, PredictedTarget, PredictedValue, SampleBlocks, TablePrediction,
+    WrittenPrediction, WrittenTable,
 };
 pub use trained::TrainedModel;
 

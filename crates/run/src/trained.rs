@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::Device;
+use serde::Serialize;
+use serde_json::Value;
 use updraft_data::WindowProgress;
 use updraft_device::{DeviceSpec, open, probe, select};
 use updraft_distributed::{Alone, Collective};
@@ -14,8 +16,8 @@ use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
 use crate::operation::PredictionTrace;
 use crate::task::{
-    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, SampleBlocks,
-    TASKS, WrittenPrediction,
+    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, PredictedRow, Registry,
+    SampleBlocks, TASKS, TablePrediction, WrittenPrediction, WrittenTable,
 };
 
 /// A model that was trained by a run, ready to predict; of any task.
@@ -176,6 +178,92 @@ impl TrainedModel {
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<Option<WrittenPrediction>, RunError> {
         self.loaded.predict_file(request, ranks, progress)
+    }
+
+    /// Predicts the rows of a table into another one, in their order: for each target a column of its
+    /// value, which for labels are those that apply with the target's separator between them, and
+    /// columns `TARGET-probability-WORD` of the probabilities of its classes or labels.
+    ///
+    /// The output appears when it is complete. `progress` is called with the number of rows after each
+    /// block, and may stop the prediction; memory does not grow with the file, which may be a pipe.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), [`RunError::Unusable`] for a task that does not predict rows or
+    /// an output that is no CSV or TSV file, [`RunError::Io`] for one that cannot be written,
+    /// [`RunError::Stopped`].
+    pub fn predict_table(
+        &self,
+        request: &TablePrediction,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<WrittenTable, RunError> {
+        self.loaded.predict_table(request, progress)
+    }
+
+    /// Predicts rows of your own type: a struct or a map with a field for each column of the run's
+    /// features, of its name, and possibly others.
+    ///
+    /// A field is a number, a text, a truth value, a list of texts for a column of lists, or `None`
+    /// for a missing value; a date is a text. A number that is not finite is missing.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not predict rows, and with row and column for a
+    /// field that is not there or is none of these; [`RunError::Input`] for numbers beyond f32.
+    ///
+    /// # Example
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use updraft_run::TrainedModel;
+    /// # use updraft_run::Experiment;
+    ///
+    /// #[derive(Serialize)]
+    /// struct Flower {
+    ///     petal: f64,
+    ///     color: Option<&'static str>,
+    /// }
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Answer {
+    ///     kind: String,
+    ///     height: f64,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let rows = (0..40).map(|row| format!("{},red,{},{row}\n", row % 7, ["iris", "rose"][row % 2]));
+    /// # let rows = format!("petal,color,kind,height\n,,iris,1\n{}", rows.collect::<String>());
+    /// # std::fs::write(dir.path().join("flowers.csv"), rows)?;
+    /// # let config = "task = \"tables\"\ndata = { source = \"files\", files = [\"flowers.csv\"] }\n\
+    /// #     targets = { kind = { kind = \"classes\" }, height = { kind = \"number\" } }\n\
+    /// #     model = { hidden = 4 }\ntrain = { epochs = 1, batch = 8 }\n";
+    /// # std::fs::write(dir.path().join("flowers.toml"), config)?;
+    /// # let folder = dir.path().to_str().ok_or("UTF-8")?;
+    /// # let run = Experiment::from_config(dir.path().join("flowers.toml")).set("data.dir", folder);
+    /// # let run = run.runs(folder).train()?.folder.path().to_owned();
+    /// let model = TrainedModel::load(run, "auto")?;
+    /// let rows = [Flower { petal: 1.5, color: Some("red") }, Flower { petal: 4.0, color: None }];
+    /// for row in model.predict_rows(&rows)? {
+    ///     let Answer { kind, height } = row.values()?;
+    ///     let sure = row.get("kind").and_then(|target| target.probability(&kind));
+    ///     println!("{kind} ({sure:?}), {height} cm");
+    ///     # assert!(sure.is_some_and(|sure| sure >= 0.5) && height.is_finite());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn predict_rows<T: Serialize>(&self, rows: &[T]) -> Result<Vec<PredictedRow>, RunError> {
+        let mut objects = Vec::with_capacity(rows.len());
+        for (at, row) in rows.iter().enumerate() {
+            let refuse = |what: &str| {
+                let reason = format!("row {}: {what}; pass a struct or a map", at + 1);
+                RunError::Unusable { reason }
+            };
+            match serde_json::to_value(row) {
+                Ok(Value::Object(object)) => objects.push(object),
+                Ok(_) => return Err(refuse("it has no names of columns")),
+                Err(error) => return Err(refuse(&error.to_string())),
+            }
+        }
+        self.loaded.predict_rows(&objects)
     }
 
     /// Starts a trace of the first `steps` predictions that this thread makes, into the folder of the

@@ -13,6 +13,7 @@ pub(crate) mod lr_find;
 pub(crate) mod pipeline;
 pub(crate) mod predict;
 mod predict_files;
+mod predict_output;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;

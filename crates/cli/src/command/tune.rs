@@ -9,11 +9,12 @@ use updraft_run::{Planned, Registry, TunePlan};
 use updraft_tune::{Direction, Point, Study, TrialState};
 
 use super::would::{Would, config_of, data_of};
-use super::{ConfigArgs, cannot, device_of};
+use super::{ConfigArgs, cannot, device_of, open};
 use crate::Failed;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::program::quoted;
+use crate::progress::Display;
 use crate::report::search_page;
 use crate::search::{
     Found, Overhead, Search, keep_weights, run_of, value_text, work, write_configs,
@@ -83,25 +84,38 @@ impl TuneArgs {
         device_of(&planned.plan)?;
         Study::check(&self.folder(&planned), &tune.study)?;
         planned.plan.find_inputs(self.config.data.as_deref())?;
+        self.try_data(registry, &tune)?;
         Ok((planned, tune))
     }
 
     /// Plans trials with each key at both ends of its range, so that an invalid value is an error
     /// before the first trial.
     fn try_extremes(&self, registry: Registry, tune: &TunePlan) -> Result<()> {
-        let space = &tune.study.space;
-        let point = |point: &Point| {
-            let values = space.values(point);
-            let mut config = self.config.clone();
-            config.sets.extend(values.iter().map(|(key, value)| format!("{key}={value}")));
-            let values = values.iter().map(|(key, value)| format!("{key}={value}"));
-            let planned = config.plan_in_silence(registry);
-            planned.with_context(|| {
-                let values = values.collect::<Vec<_>>().join(" ");
-                format!("`tune.space` contains values that cannot be trained, {values}")
-            })
-        };
-        space.extremes().iter().try_for_each(|it| point(it).map(drop))
+        let points = tune.study.space.extremes();
+        points.iter().try_for_each(|point| self.trial_at(registry, tune, point).map(drop))
+    }
+
+    /// Opens the data of the first of these trials, so that what is wrong with the data for all trials
+    /// is an error before the first one.
+    fn try_data(&self, registry: Registry, tune: &TunePlan) -> Result<()> {
+        let points = tune.study.space.extremes();
+        let Some(point) = points.first() else { return Ok(()) };
+        let plan = self.trial_at(registry, tune, point)?.plan;
+        let (device, _) = device_of(&plan)?;
+        let workload = open(&plan, self.config.data.as_deref(), None, &mut Display::new())?;
+        Ok(workload.check_start(&plan, &device)?)
+    }
+
+    /// The plan of a trial.
+    fn trial_at(&self, registry: Registry, tune: &TunePlan, point: &Point) -> Result<Planned> {
+        let values = tune.study.space.values(point);
+        let values: Vec<String> =
+            values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mut config = self.config.clone();
+        config.sets.extend(values.iter().cloned());
+        config.plan_in_silence(registry).with_context(|| {
+            format!("`tune.space` contains values that cannot be trained, {}", values.join(" "))
+        })
     }
 
     fn folder(&self, planned: &Planned) -> PathBuf {

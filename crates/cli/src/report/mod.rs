@@ -1,5 +1,6 @@
 //! The report of a run, and of comparisons, as one self-contained HTML page.
 
+mod log_axis;
 mod options;
 mod page;
 mod pictures;

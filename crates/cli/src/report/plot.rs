@@ -7,9 +7,11 @@ use plotters::chart::ChartContext;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    Cartesian2d, ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries,
-    RGBColor, Ranged, Rectangle, SVGBackend,
+    Cartesian2d, ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, LineSeries, RGBColor,
+    Ranged, Rectangle, SVGBackend,
 };
+
+use super::log_axis::LogAxis;
 
 /// A line of a plot.
 pub(crate) struct Curve {
@@ -61,7 +63,7 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
     let drawn = match scale {
         Scale::Linear => draw(&mut svg, title, x_name, (padded(x), y), curves),
         Scale::Logarithmic => {
-            draw(&mut svg, title, x_name, (padded_factors(x).log_scale(), y), curves)
+            draw(&mut svg, title, x_name, (LogAxis::new(padded_factors(x)), y), curves)
         }
     };
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
@@ -130,7 +132,7 @@ pub(super) fn dots(
             framed(&mut svg, title, names, (padded(x), y), |chart| scattered(chart, curves, lines))
         }
         Scale::Logarithmic => {
-            let x = padded_factors(x).log_scale();
+            let x = LogAxis::new(padded_factors(x));
             framed(&mut svg, title, names, (x, y), |chart| scattered(chart, curves, lines))
         }
     };

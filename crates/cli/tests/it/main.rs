@@ -21,6 +21,7 @@ mod next;
 mod options;
 mod pipeline;
 mod predict_parts;
+mod predict_table;
 mod profiles;
 mod quantize;
 mod record;

@@ -112,7 +112,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
     let two = fs::read_to_string(dir.path().join("two.csv")).expect("read");
     fs::write(dir.path().join("hole.csv"), two.replace("0;100;red;0", "0;?;red;0"))
         .expect("written");
-    let flat = "a;y;color;b\n".to_owned() + &"1;2;red;3\n".repeat(40);
+    let flat = "a;y;color;b\n".to_owned() + &"1;0.1;red;3\n".repeat(40);
     fs::write(dir.path().join("flat.csv"), flat).expect("written");
     for (sets, words) in [
         (
@@ -128,7 +128,10 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
             &["data.files=[\"hole.csv\"]"],
             &["hole.csv` line 2, column `y`", "the target is missing"],
         ),
-        (&["data.files=[\"flat.csv\"]"], &["`y` is 2 in every", "nothing to learn"]),
+        (
+            &["data.files=[\"flat.csv\"]"],
+            &["`y` is `0.1` in every", "`./flat.csv` line ", "leave it out of `targets`"],
+        ),
         (&["data.files=[\"gone.csv\"]"], &["gone.csv", "not there"]),
         (&["data.delimiter=comma"], &["no column `y`"]),
         (&["train.batch=1000"], &["`train.batch` is 1000", "at most 100"]),

@@ -298,6 +298,38 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
 }
 
 #[test]
+fn data_that_no_trial_can_learn_from_is_refused_before_the_first_trial() {
+    let good = (0..50).map(|at| format!("{at},{},{},\n", at % 7, at * 2)).collect::<String>();
+    let of_files = CONFIG
+        .replace(
+            "source = \"formula\"\ntrain_rows = 60\ntest_rows = 30",
+            "source = \"files\"\nfiles = [\"t.csv\"]\nleave_out = [\"none\"]",
+        )
+        .replace("[model]", "[targets]\ny = { kind = \"number\" }\n\n[model]");
+    assert!(of_files.contains("t.csv") && of_files.contains("[targets]"), "{of_files}");
+    let dir = folder(&of_files);
+    fs::write(dir.path().join("t.csv"), format!("a,b,y,none\n{good}")).expect("written");
+    fs::write(dir.path().join("flat.csv"), format!("a,b,y,none\n{}", "1,2,3,\n".repeat(50)))
+        .expect("written");
+    for (set, expected) in [
+        ("train.batch=41", "`train.batch` is 41; it must be at most 40, the training samples"),
+        ("data.leave_out=[]", "the column `none` has no value in any training row"),
+        ("data.files=['flat.csv']", "the target `y` is `3` in every training row"),
+        ("data.files=['gone.csv']", "gone.csv"),
+        ("targets={z={kind='number'}}", "no column `z`"),
+    ] {
+        let said = run(dir.path(), &["tune", "c.toml", "--data", ".", "--set", set]);
+        assert_eq!(said.code, 2, "{set}: {}", said.stderr);
+        assert!(said.stderr.contains(expected), "{set}: {}", said.stderr);
+        assert!(!dir.path().join("runs").exists(), "{set}: it left a study");
+    }
+    // A batch that is searched decides instead of the one of the config.
+    let batches = "tune.space.train.batch={ kind='integer', low=8, high=16 }";
+    let sets = ["--set", "train.batch=41", "--set", "tune.trials=1", "--set", batches];
+    succeed(dir.path(), &[&["tune", "c.toml", "--data", "."][..], &sets].concat());
+}
+
+#[test]
 fn a_folder_with_another_study_is_refused() {
     let dir = folder(&CONFIG.replace("trials = 5", "trials = 1"));
     succeed(dir.path(), &["tune", "c.toml", "--study", "s"]);

@@ -37,6 +37,11 @@ impl AtomicFile {
         })
     }
 
+    /// The path that it will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         let writer = self.writer.as_mut().expect("there until the file is finished");
         writer.write_all(bytes).map_err(|cause| DataError::Write { path: self.path.clone(), cause })
@@ -50,6 +55,16 @@ impl AtomicFile {
             fs::rename(&self.partial, &self.path)
         };
         finish().map_err(|cause| DataError::Write { path: self.path.clone(), cause })
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().expect("there until the file is finished").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().expect("there until the file is finished").flush()
     }
 }
 

@@ -131,8 +131,8 @@ pub enum TableError {
     },
     /// A field of a column of numbers, truth values or dates is none.
     #[error(
-        "`{}` line {line}, column `{column}`: expected {expected}, got `{text}`; \
-         name the text of missing values in the schema",
+        "`{}` line {line}, column `{column}`: expected {expected}, got `{text}`; correct it, or add \
+         it to the `missing` texts of the schema",
         .path.display()
     )]
     Field {

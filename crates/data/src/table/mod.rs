@@ -10,6 +10,7 @@ mod encoder;
 mod error;
 mod feature;
 mod field_ends;
+mod in_memory;
 mod infer;
 mod instant;
 mod number;
@@ -31,6 +32,7 @@ mod schema;
 mod untyped;
 mod vocabulary;
 mod words;
+mod writer;
 
 pub use blocks::TableBlocks;
 pub use columns::Table;
@@ -47,5 +49,6 @@ pub use scale::{NumberScale, Scaling};
 pub use schema::{ColumnKind, ColumnSchema, TableSchema};
 pub use untyped::{UntypedColumn, UntypedTable};
 pub use vocabulary::Vocabulary;
+pub use writer::TableWriter;
 
 pub(crate) use records::Records;

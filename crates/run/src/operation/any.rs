@@ -5,7 +5,7 @@ use std::time::Duration;
 use burn::tensor::Device;
 use updraft_data::Views;
 use updraft_distributed::Alone;
-use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
+use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, TrainError};
 
 use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_on_ranks::{RankEvaluation, evaluate_on_ranks};
@@ -37,6 +37,13 @@ pub trait AnyWorkload {
     /// # Errors
     /// As [`Workload::check`].
     fn check(&self, folder: &RunFolder) -> Result<(), RunError>;
+
+    /// Checks what [`train`](Self::train) refuses before it creates a folder: data without a whole
+    /// batch, and settings of the plan that the workload does not support.
+    ///
+    /// # Errors
+    /// [`RunError::Config`] with the key, [`RunError::NotForTask`].
+    fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError>;
 
     /// Trains a new run, or continues a stopped one from its newest checkpoint.
     ///
@@ -364,6 +371,22 @@ impl<W: Workload> AnyWorkload for W {
     ) -> Result<Box<dyn Quantizable>, RunError> {
         Workload::check(&*self, folder)?;
         Workload::into_quantizable(*self, plan, folder, device)
+    }
+
+    fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError> {
+        let (samples, batch) = (Workload::about(self).train_samples, plan.train.batch);
+        // A task may not tell how many there are, and an automatic batch is not known yet.
+        if (1..batch).contains(&samples) && plan.train.auto_batch.is_none() {
+            return Err(TrainError::NoBatches { samples, batch }.into());
+        }
+        for ability in Ability::ALL {
+            if ability.is_asked(&plan.train, &plan.log)
+                && let Some(reason) = AnyWorkload::refusal(self, ability, device)
+            {
+                return Err(plan.kind().refused(ability, reason));
+            }
+        }
+        Ok(())
     }
 
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {

@@ -25,7 +25,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
-use crate::task::{Ability, PICTURES, StreamUse, Workload};
+use crate::task::{PICTURES, StreamUse, Workload};
 use crate::utilization::Utilization;
 
 /// The arguments of a run in addition to its workload.
@@ -172,13 +172,7 @@ pub(super) fn train<W: Workload>(
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
     // The folder is created only now, so that earlier errors leave none.
-    for ability in
-        Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log))
-    {
-        if let Some(reason) = super::AnyWorkload::refusal(workload, ability, plain) {
-            return Err(plan.kind().refused(ability, reason));
-        }
-    }
+    super::AnyWorkload::check_start(workload, plan, plain)?;
     agree_on_start(&mut collective, plan, workload, (plain, selection.id.backend))?;
     if let Some(folder) = &resumed {
         agree_on_folder(&mut collective, folder.path())?;

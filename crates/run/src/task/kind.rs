@@ -10,6 +10,7 @@ use updraft_trainer::MetricSpec;
 
 use super::ability::Ability;
 use super::loaded_model::{FilePrediction, LoadedModel};
+use super::table_prediction::TablePrediction;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -260,6 +261,17 @@ pub trait Predictor {
     fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
         let _ = request;
         Err(RunError::predicts_no_images())
+    }
+
+    /// Checks, before a model is loaded, that it predicts the rows of a table into another one, as
+    /// [`LoadedModel::predict_table`] does.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not, the default, or for files that cannot be
+    /// used.
+    fn check_table(&self, request: &TablePrediction) -> Result<(), RunError> {
+        let _ = request;
+        Err(RunError::predicts_no_rows())
     }
 }
 

@@ -6,10 +6,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use updraft_data::{Axis, Blend, DataError, SlidingWindow, WindowProgress};
 use updraft_distributed::Collective;
 use updraft_trainer::{Metric, Unit};
 
+use super::predicted_row::PredictedRow;
+use super::table_prediction::{TablePrediction, WrittenTable};
 use crate::error::RunError;
 
 /// A class with its predicted probability.
@@ -67,6 +70,44 @@ impl PredictedValue {
         match self {
             Self::Number { value, .. } => Some(*value),
             Self::Classes(_) | Self::Labels(_) => None,
+        }
+    }
+
+    /// The most probable class; `None` for numbers and labels.
+    #[must_use]
+    pub fn class(&self) -> Option<&str> {
+        match self {
+            Self::Classes(classes) => classes.first().map(|first| first.class.as_str()),
+            Self::Number { .. } | Self::Labels(_) => None,
+        }
+    }
+
+    /// The labels that apply; `None` for numbers and classes.
+    #[must_use]
+    pub fn labels(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Labels(labels) => {
+                let applying = labels.iter().filter(|label| label.applies);
+                Some(applying.map(|label| label.label.as_str()).collect())
+            }
+            Self::Number { .. } | Self::Classes(_) => None,
+        }
+    }
+
+    /// The probability of a class or a label; `None` for a word that the target does not have, and
+    /// for numbers.
+    #[must_use]
+    pub fn probability(&self, word: &str) -> Option<f32> {
+        match self {
+            Self::Number { .. } => None,
+            Self::Classes(classes) => {
+                let class = classes.iter().find(|class| class.class == word);
+                class.map(|class| class.probability)
+            }
+            Self::Labels(labels) => {
+                let label = labels.iter().find(|label| label.label == word);
+                label.map(|label| label.probability)
+            }
         }
     }
 
@@ -275,5 +316,31 @@ pub trait LoadedModel: fmt::Debug + Send {
     ) -> Result<Option<WrittenPrediction>, RunError> {
         let _ = (request, ranks, progress);
         Err(RunError::predicts_no_images())
+    }
+
+    /// Predicts the rows of a table into another one, in their order; `progress` is called with the
+    /// number of rows after each block, and may stop the prediction.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not predict rows, the default; otherwise as
+    /// [`predict`](Self::predict), [`RunError::Io`] for a table that cannot be written and
+    /// [`RunError::Stopped`]; there is no output then.
+    fn predict_table(
+        &self,
+        request: &TablePrediction,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<WrittenTable, RunError> {
+        let _ = (request, progress);
+        Err(RunError::predicts_no_rows())
+    }
+
+    /// Predicts rows that are in memory: objects with the value of each column.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not predict rows, the default, and with the row
+    /// and column for a value that is missing or cannot be read; [`RunError::Table`] likewise.
+    fn predict_rows(&self, rows: &[Map<String, Value>]) -> Result<Vec<PredictedRow>, RunError> {
+        let _ = rows;
+        Err(RunError::predicts_no_rows())
     }
 }

@@ -14,9 +14,12 @@ mod loaded_model;
 mod masked_images;
 mod penalty;
 mod picture;
+mod predicted_row;
 mod pretrained;
 mod quantizable;
 mod resident;
+mod resolved_path;
+mod table_prediction;
 mod tables;
 mod tile;
 mod workload;
@@ -30,9 +33,11 @@ pub use loaded_model::{
 };
 pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
+pub use predicted_row::PredictedRow;
 pub use quantizable::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
 };
+pub use table_prediction::{TablePrediction, WrittenTable};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, Int8Forward, StreamUse, Streams, Workload};
 

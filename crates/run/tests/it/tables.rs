@@ -221,7 +221,12 @@ fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
         ("size,color,words\n2,red,a\n", "`gap`"),
         (
             "size,color,words,gap\n1,red,a,7\nlarge,red,a,7\n",
-            "line 3, column `size`: expected a finite number, got `large`",
+            "line 3, column `size`: expected a finite number, got `large`; correct it",
+        ),
+        (
+            "size,color,words,gap\n1,red,a,7\n1,red,a,none\n",
+            "column `gap`: expected a finite number, got `none`; correct it, or write ``, `?`, `NA`, \
+             `N/A`, `NaN`, `nan`, `null` if it is missing",
         ),
         ("size,color,words,gap\n2,red\n", "line 2"),
     ] {

@@ -120,7 +120,7 @@ fn every_later_file_is_checked_against_the_schema_of_the_run() {
     for (row, expected) in [
         ("2,violet", "line 2, column `color`: `violet` is none of the values of the schema"),
         (",red", "line 2, column `size`: the value is missing, which the schema does not accept"),
-        ("two,red", "line 2, column `size`: expected a finite number, got `two`"),
+        ("two,red", "line 2, column `size`: expected a finite number, got `two`; correct it"),
     ] {
         fs::write(&test, format!("{HEADER}{row},a,7,3,yes,low,large\n")).expect("written");
         let error = open(&plan, Some(&whole.folder)).expect_err(expected).to_string();
@@ -130,6 +130,46 @@ fn every_later_file_is_checked_against_the_schema_of_the_run() {
         let error = model.predict(&new).expect_err(expected);
         assert!(error.is_input() && error.to_string().contains(expected), "{error}");
     }
+}
+
+/// Without `data.schema`, too: the size is there in every row of the run.
+#[test]
+fn later_files_miss_no_values_that_every_row_of_a_run_has() {
+    let _alone = updraft_testing::alone();
+    let (dir, plan) = mixed(&[], &rows(40, 1000));
+    let mut stops = Watcher { stop_after: Some(3), ..Watcher::default() };
+    let run = train(&plan, dir.path(), None, &mut stops).folder;
+    let schema = run.path().join("schema.toml");
+    let new = dir.path().join("new.csv");
+    fs::write(&new, "size,color,words,gap\n2,red,a,7\n,red,,?\n").expect("written");
+    let predict = || TrainedModel::load(run.path(), "flex").and_then(|model| model.predict(&new));
+    let refused = |file: &str| {
+        format!(
+            "{file}` line 3, column `size`: the value is missing, which the schema does not accept; \
+             fill it in, or set `missing = true` for the column in `{}`",
+            schema.display()
+        )
+    };
+    let error = predict().expect_err("no size");
+    assert!(error.is_input() && error.to_string().ends_with(&refused("new.csv")), "{error}");
+    // `eval` and `train --resume` open the data of the run like this.
+    let test = dir.path().join("test.csv");
+    let text = format!("{HEADER}2,red,a,7,3,yes,low,large\n,red,,,3,yes,low,large\n");
+    fs::write(&test, text).expect("written");
+    let error = open(&plan, Some(&run)).expect_err("no size");
+    assert!(error.is_input() && error.to_string().ends_with(&refused("test.csv")), "{error}");
+    // A new run learns that it may be missing in rows that it does not learn from.
+    let other = train(&plan, dir.path(), None, &mut Watcher::default()).folder;
+    assert!(schema_of(&other).contains("name = \"size\"\nkind = \"number\"\nmissing = true"));
+    assert!(open(&plan, Some(&other)).is_ok());
+
+    let text = schema_of(&run);
+    let accepts = "name = \"size\"\nkind = \"number\"\nmissing = ";
+    let edited = text.replace(&format!("{accepts}false"), &format!("{accepts}true"));
+    assert_ne!(edited, text);
+    fs::write(&schema, edited).expect("written");
+    assert_eq!(predict().expect("accepted").len(), 2);
+    assert!(open(&plan, Some(&run)).is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
 use crate::task::FilePrediction;
+use crate::task::resolved_path::resolved;
 
 /// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
 const MOST_VOXELS: usize = 1 << 26;
@@ -65,16 +66,6 @@ fn is_other_file(path: &Path) -> bool {
     let mut start = [0; 2];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && !matches!(&start, b"II" | b"MM")
-}
-
-/// The absolute path without links, also of a file that does not exist yet.
-fn resolved(path: &Path) -> PathBuf {
-    let resolved = path.canonicalize().or_else(|_| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
-        Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
-    });
-    resolved.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

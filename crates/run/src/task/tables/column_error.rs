@@ -1,8 +1,11 @@
 //! Errors about columns that a configuration names: with its key.
 
-use updraft_data::TableError;
+use std::path::Path;
+
+use updraft_data::{TableError, TableSchema};
 
 use super::data_plan::DataPlan;
+use super::schema_file::missing_value;
 use super::target_plan::TargetsPlan;
 use super::targets::listed;
 use crate::config::ConfigError;
@@ -66,6 +69,38 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
         }
         other => other.into(),
     }
+}
+
+/// The error of a table that a run's model predicts: about the file of the run's schema, which
+/// decides what is read.
+pub(super) fn of_later_table(error: TableError, schema: &TableSchema, file: &Path) -> RunError {
+    let reason = match error {
+        TableError::Field { expected, path, line, column, text } => {
+            let rules = schema.columns.iter().find(|other| other.name == column);
+            let missing = match rules {
+                Some(column) if column.rules.missing && !schema.missing.is_empty() => {
+                    format!(", or write {} if it is missing", listed(&schema.missing))
+                }
+                _ => String::new(),
+            };
+            format!(
+                "`{}` line {line}, column `{column}`: expected {expected}, got `{text}`; correct \
+                 it{missing}",
+                path.display()
+            )
+        }
+        TableError::Refused { path, line, column, word: None } => {
+            missing_value(&format!("`{}` line {line}", path.display()), &column, file)
+        }
+        TableError::Refused { path, line, column, word: Some(word) } => format!(
+            "`{}` line {line}, column `{column}`: `{word}` is none of the values of the schema; \
+             correct it, or set `unknown = true` for the column in `{}`",
+            path.display(),
+            file.display()
+        ),
+        other => return other.into(),
+    };
+    RunError::Unusable { reason }
 }
 
 fn columns_of(what: &str, table: &str, unknown: &str, known: &[String]) -> String {

@@ -124,10 +124,13 @@ impl TableData {
             .with_min_rows(plan.min_rows)
             .with_scaling(plan.scaling)
             .with_encoding(plan.encoding);
+        if let Some((schema, path)) = &plan.inferred {
+            schema.refuse_missing(path, features, place)?;
+        }
         let encoder = RowEncoder::fit(features, &train, config)?;
         let schema = match &plan.columns {
             Some(schema) => schema.clone(),
-            None => SchemaFile::inferred(&encoder, features, &train)?,
+            None => SchemaFile::inferred(&encoder, features)?,
         };
         let features = encoder.encode(features)?;
         if encoder.class_counts().is_empty() && encoder.number_names().is_empty() {

@@ -1,7 +1,7 @@
 //! The keys of `data` about columns: which are features, and how they are read and encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 
@@ -140,6 +140,9 @@ pub(super) struct DataPlan {
     pub(super) schema_path: Option<PathBuf>,
     /// Its content, after [`with_schema`](Self::with_schema).
     pub(super) columns: Option<SchemaFile>,
+    /// The schema that a run without `data.schema` has inferred, with its file, after
+    /// [`with_schema`](Self::with_schema): later files miss no other values.
+    pub(super) inferred: Option<(SchemaFile, PathBuf)>,
     pub(super) features: Option<Vec<String>>,
     pub(super) leave_out: Vec<String>,
     pub(super) numbers: Vec<String>,
@@ -239,6 +242,7 @@ impl DataPlan {
             source,
             schema_path,
             columns: None,
+            inferred: None,
             features,
             leave_out,
             numbers: named(&NUMBERS)?,
@@ -324,16 +328,29 @@ impl DataPlan {
         Ok(())
     }
 
-    /// The same with the content of `data.schema`, of the run's own copy if there is a run.
+    /// The same with the content of `data.schema`; with what a run has read or inferred, if there is
+    /// one.
     pub(super) fn with_schema(
         &self,
         targets: &TargetsPlan,
         run: Option<&RunFolder>,
     ) -> Result<Self, RunError> {
         let mut plan = self.clone();
-        if let Some(path) = &self.schema_path {
-            let path = run.map_or_else(|| path.clone(), |run| run.path().join(SCHEMA_FILE));
-            plan.columns = Some(SchemaFile::read(&path, targets, self.source.group())?);
+        let read = |path: &Path| SchemaFile::read(path, targets, self.source.group());
+        let of_run = run.map(|run| run.path().join(SCHEMA_FILE));
+        match (&self.schema_path, of_run) {
+            (Some(_), Some(own)) => plan.columns = Some(read(&own)?),
+            (Some(path), None) => {
+                let of_key = |error: RunError| match error {
+                    RunError::Io { .. } => {
+                        RunError::Unusable { reason: format!("`data.schema`: {error}") }
+                    }
+                    other => other,
+                };
+                plan.columns = Some(read(path).map_err(of_key)?);
+            }
+            (None, Some(own)) => plan.inferred = Some((read(&own)?, own)),
+            (None, None) => {}
         }
         Ok(plan)
     }

@@ -14,6 +14,7 @@ mod outputs;
 mod pictures;
 mod placed_rows;
 mod predict;
+mod prediction_table;
 mod residuals;
 mod rows;
 mod schema_file;
@@ -25,6 +26,7 @@ mod strata;
 mod target_plan;
 mod targets;
 mod tensors;
+mod typed_row;
 mod weighting;
 mod workload;
 
@@ -32,6 +34,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde_json::{Value, json};
+use updraft_data::RowEncoder;
 use updraft_models::{Head, RowFeatures};
 use updraft_trainer::{MetricSpec, metric_specs};
 
@@ -40,11 +43,13 @@ use self::data_plan::DataPlan;
 use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
+use self::schema_file::{SCHEMA_FILE, SchemaFile};
 use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::loaded_model::LoadedModel;
+use super::loaded_model::{FilePrediction, LoadedModel};
+use super::table_prediction::TablePrediction;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -224,14 +229,28 @@ impl Predictor for TablesPlan {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
+        let encoder: RowEncoder = folder.read_json(ENCODER)?;
+        let schema_file = folder.path().join(SCHEMA_FILE);
+        let rules = SchemaFile::read(&schema_file, &self.targets, self.data.source.group())?;
         let coding = Coding {
-            encoder: folder.read_json(ENCODER)?,
+            schema: rules.with_rules(encoder.schema().clone()),
+            schema_file,
+            encoder,
             codes: data::codes(folder, &self.targets)?,
         };
         let learn = data::learn(&coding.encoder, &coding.codes, &self.targets, None);
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data::features(&coding.encoder), heads);
         network.serve((self, learn), coding, plan, folder, device)
+    }
+
+    fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
+        // It has another name than a table.
+        self.check_table(&TablePrediction::new(&request.input, &request.output))
+    }
+
+    fn check_table(&self, request: &TablePrediction) -> Result<(), RunError> {
+        request.check()
     }
 
     fn predicts_classes(&self) -> bool {

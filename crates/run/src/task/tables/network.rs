@@ -115,13 +115,7 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let fresh = init(own, self(device), device);
         let model = load(fresh, plan, folder)?;
-        let data = own.data.clone();
-        Ok(Box::new(RowPredictor::new(
-            model,
-            data,
-            learn,
-            coding,
-            (plan.precision, device.clone()),
-        )))
+        let (own, on) = (own.clone(), (plan.precision, device.clone()));
+        Ok(Box::new(RowPredictor::new(model, own, learn, coding, on)))
     }
 }

@@ -5,31 +5,39 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::{Device, FloatDType, Tensor};
+use serde_json::{Map, Value};
 use updraft_data::{
-    ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableBlocks, TableSchema,
+    ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableBlocks, TableError, TableSchema,
 };
 use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
+use super::TablesPlan;
+use super::column_error::of_later_table;
 use super::data::too_far;
-use super::data_plan::DataPlan;
 use super::files::file_features;
 use super::learn::{Learn, Target, place_rows};
 use super::model::{RowModel, RowNetwork};
 use super::outputs::ROWS_AT_ONCE;
+use super::prediction_table::PredictionTable;
 use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
+use super::typed_row::{ROWS, table_of};
 use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::{
-    ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedTarget,
-    PredictedValue, SampleBlocks,
+    ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedRow,
+    PredictedTarget, PredictedValue, SampleBlocks, TablePrediction, WrittenTable,
 };
 
 /// The encodings of a run's features and targets.
 #[derive(Debug)]
 pub(super) struct Coding {
     pub(super) encoder: RowEncoder,
+    /// The columns of the features, with the values that the run's schema accepts.
+    pub(super) schema: TableSchema,
+    /// The file of that schema.
+    pub(super) schema_file: PathBuf,
     pub(super) codes: Vec<TargetCode>,
 }
 
@@ -37,7 +45,7 @@ pub(super) struct Coding {
 #[derive(Debug)]
 pub(super) struct RowPredictor<N> {
     model: RowModel<N>,
-    data: DataPlan,
+    own: TablesPlan,
     learn: Learn,
     coding: Coding,
     policy: Policy,
@@ -47,21 +55,21 @@ pub(super) struct RowPredictor<N> {
 impl<N: RowNetwork> RowPredictor<N> {
     pub(super) fn new(
         model: RowModel<N>,
-        data: DataPlan,
+        own: TablesPlan,
         learn: Learn,
         coding: Coding,
         (policy, device): (Policy, Device),
     ) -> Self {
-        Self { model, data, learn, coding, policy, device }
+        Self { model, own, learn, coding, policy, device }
     }
 
     /// The rows of a file in blocks, with columns found by their names in a header, or by position,
     /// and the features for the file that they are from.
     fn blocks_of(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
-        let mut schema = self.coding.encoder.schema().clone();
-        let delimiter = self.data.source.delimiter();
+        let mut schema = self.coding.schema.clone();
+        let delimiter = self.own.data.source.delimiter();
         let mut of_file = Vec::new();
-        if let Some(files) = self.data.source.with_file_features() {
+        if let Some(files) = self.own.data.source.with_file_features() {
             let own = file_of(files, path)?;
             let value = |at: usize| f64::from(u8::from(at + 1 == own));
             of_file.extend(file_features(files).enumerate().map(|(at, name)| (name, value(at))));
@@ -72,13 +80,14 @@ impl<N: RowNetwork> RowPredictor<N> {
         Ok((blocks, of_file))
     }
 
-    /// The predictions of a block; `before` rows were before it.
-    fn predict_block(
+    /// The predictions for the rows of a table, which `path` names in errors; `before` rows were before
+    /// it.
+    fn predict_targets(
         &self,
         path: &Path,
         table: &Table,
         before: usize,
-    ) -> Result<Vec<Predicted>, RunError> {
+    ) -> Result<Vec<Vec<PredictedTarget>>, RunError> {
         let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
         let rows = self.coding.encoder.encode(table)?;
         for row in 0..rows.rows() {
@@ -87,18 +96,22 @@ impl<N: RowNetwork> RowPredictor<N> {
                 return Err(refuse(too_far(&self.coding.encoder, at, &place)));
             }
         }
-        let mut predicted = Vec::with_capacity(rows.rows());
-        for (row, targets) in (before + 1..).zip(self.predict_rows(&rows)) {
-            if !targets.iter().all(|target| target.value.is_finite()) {
-                let cause = format!("the model's prediction for row {row} is not finite");
-                return Err(refuse(cause));
+        let predicted = self.predict_rows_of(&rows);
+        let is_finite =
+            |targets: &Vec<PredictedTarget>| targets.iter().all(|target| target.value.is_finite());
+        match predicted.iter().position(|targets| !is_finite(targets)) {
+            None => Ok(predicted),
+            Some(row) => {
+                let row = before + row + 1;
+                Err(refuse(format!("the model's prediction for row {row} is not finite")))
             }
-            predicted.push(Predicted {
-                sample: format!("{} row {row}", path.display()),
-                outcome: Outcome::Targets(targets),
-            });
         }
-        Ok(predicted)
+    }
+
+    /// The error of a table that is not one of the run's.
+    fn refuse(&self, error: TableError) -> RunError {
+        let Coding { schema, schema_file, .. } = &self.coding;
+        of_later_table(error, schema, schema_file)
     }
 
     /// The names of a file's columns if its first record is a row; `None` if it is a header.
@@ -111,7 +124,7 @@ impl<N: RowNetwork> RowPredictor<N> {
         schema: &TableSchema,
         path: &Path,
     ) -> Result<Option<Vec<String>>, RunError> {
-        let columns = match &self.data.source {
+        let columns = match &self.own.data.source {
             Source::Files(FilesPlan { columns, .. }) => columns.as_ref(),
             Source::Generated { .. } => None,
         };
@@ -140,7 +153,7 @@ impl<N: RowNetwork> RowPredictor<N> {
     }
 
     /// The predictions for rows, one list per row.
-    fn predict_rows(&self, rows: &EncodedRows) -> Vec<Vec<PredictedTarget>> {
+    fn predict_rows_of(&self, rows: &EncodedRows) -> Vec<Vec<PredictedTarget>> {
         let range = 0..rows.rows();
         let classes = range.clone().flat_map(|row| rows.classes(row)).map(|&class| class as i32);
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
@@ -269,6 +282,32 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
     fn blocks<'a>(&'a self, path: &Path) -> Option<Box<dyn SampleBlocks + 'a>> {
         Some(Box::new(RowBlocks::new(self, path)))
     }
+
+    fn predict_table(
+        &self,
+        request: &TablePrediction,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<WrittenTable, RunError> {
+        request.check()?;
+        let mut table = PredictionTable::create(request, &self.own.targets, &self.coding.codes)?;
+        let mut blocks = RowBlocks::new(self, &request.input);
+        while let Some((_, predicted)) = blocks.predict_targets()? {
+            predicted.iter().try_for_each(|targets| table.add(targets))?;
+            if progress(table.rows()).is_break() {
+                return Err(RunError::Stopped { what: "all rows were predicted" });
+            }
+        }
+        table.finish()
+    }
+
+    fn predict_rows(&self, rows: &[Map<String, Value>]) -> Result<Vec<PredictedRow>, RunError> {
+        let table = table_of(rows, self.coding.schema.clone()).map_err(|error| match error {
+            RunError::Table(error) => self.refuse(error),
+            other => other,
+        })?;
+        let predicted = self.predict_targets(Path::new(ROWS), &table, 0)?;
+        Ok(predicted.into_iter().map(|targets| PredictedRow { targets }).collect())
+    }
 }
 
 /// The rows of a file in blocks of [`ROWS_AT_ONCE`].
@@ -296,7 +335,19 @@ impl<'a, N: RowNetwork> RowBlocks<'a, N> {
             self.opened = Some(self.predictor.blocks_of(&self.path)?);
         }
         let Some((blocks, _)) = &mut self.opened else { return Ok(None) };
-        Ok(blocks.next().transpose()?)
+        blocks.next().transpose().map_err(|error| self.predictor.refuse(error))
+    }
+
+    /// The predictions of the next block, with the number of rows before it.
+    fn predict_targets(&mut self) -> Result<Option<(usize, Vec<Vec<PredictedTarget>>)>, RunError> {
+        let Some(mut table) = self.read()? else { return Ok(None) };
+        let (rows, before) = (table.rows(), self.before);
+        for (name, value) in self.opened.iter().flat_map(|(_, of_file)| of_file) {
+            table = table.with_numbers(name, vec![*value; rows])?;
+        }
+        let predicted = self.predictor.predict_targets(&self.path, &table, before)?;
+        self.before += rows;
+        Ok(Some((before, predicted)))
     }
 }
 
@@ -308,13 +359,11 @@ impl<N: RowNetwork> SampleBlocks for RowBlocks<'_, N> {
     }
 
     fn predict(&mut self) -> Result<Option<Vec<Predicted>>, RunError> {
-        let Some(mut table) = self.read()? else { return Ok(None) };
-        let rows = table.rows();
-        for (name, value) in self.opened.iter().flat_map(|(_, of_file)| of_file) {
-            table = table.with_numbers(name, vec![*value; rows])?;
-        }
-        let predicted = self.predictor.predict_block(&self.path, &table, self.before)?;
-        self.before += rows;
-        Ok(Some(predicted))
+        let Some((before, predicted)) = self.predict_targets()? else { return Ok(None) };
+        let of_row = |(row, targets)| Predicted {
+            sample: format!("{} row {row}", self.path.display()),
+            outcome: Outcome::Targets(targets),
+        };
+        Ok(Some((before + 1..).zip(predicted).map(of_row).collect()))
     }
 }

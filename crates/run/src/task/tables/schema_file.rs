@@ -18,8 +18,8 @@ pub(super) const SCHEMA_FILE: &str = "schema.toml";
 
 /// The first lines of the file.
 const HEADER: &str = "\
-# The features of this run, in their order. `data.schema` of a configuration takes an edited copy;
-# every file that its runs read is then checked, also by `eval` and `predict`.
+# The features of this run, in their order; every later file is checked, by `eval`, `train --resume`
+# and `predict`. `data.schema` of a configuration takes an edited copy.
 #
 # kind       number, category, boolean, date, or list with `separator`
 # missing    whether a value may be missing; otherwise a missing one is an error
@@ -78,9 +78,7 @@ impl SchemaFile {
         let refuse = |what: String| RunError::Unusable {
             reason: format!("the schema `{}`: {what}", path.display()),
         };
-        let text = read_text(path, RECORD_BYTES)
-            .map_err(|error| RunError::Unusable { reason: format!("`data.schema`: {error}") })?;
-        let schema = Self::parse(&text).map_err(refuse)?;
+        let schema = Self::parse(&read_text(path, RECORD_BYTES)?).map_err(refuse)?;
         for ColumnSchema { name, .. } in &schema.columns {
             if targets.targets.contains_key(name) {
                 return Err(refuse(format!("the column `{name}` is a target; remove it")));
@@ -108,12 +106,9 @@ impl SchemaFile {
     }
 
     /// The schema of a run without `data.schema`: the kinds of the features, the words of the
-    /// training rows, and whether these miss values.
-    pub(super) fn inferred(
-        encoder: &RowEncoder,
-        features: &Table,
-        training: &[usize],
-    ) -> Result<Self, TableError> {
+    /// training rows, and whether any row of the run's files misses a value.
+    pub(super) fn inferred(encoder: &RowEncoder, features: &Table) -> Result<Self, TableError> {
+        let rows: Vec<usize> = (0..features.rows()).collect();
         let columns = encoder.schema().columns.iter().zip(encoder.features());
         let column = |(column, (name, feature)): (&ColumnSchema, (&str, &FeatureEncoder))| {
             let values = match feature {
@@ -121,7 +116,9 @@ impl SchemaFile {
                 | FeatureEncoder::Labels { vocabulary } => Some(vocabulary.words().to_vec()),
                 _ => None,
             };
-            let missing = features.misses_values(name, training)?;
+            // No word is a value of a list.
+            let is_list = matches!(column.kind, ColumnKind::MultiLabel { .. });
+            let missing = is_list || features.misses_values(name, &rows)?;
             let rules = ColumnRules { missing, values, unknown: true };
             Ok(ColumnSchema { rules, ..column.clone() })
         };
@@ -135,6 +132,36 @@ impl SchemaFile {
         })
     }
 
+    /// A schema with the rules of these columns, for reading.
+    pub(super) fn with_rules(&self, mut schema: TableSchema) -> TableSchema {
+        for column in &mut schema.columns {
+            if let Some(own) = self.columns.iter().find(|own| own.name == column.name) {
+                column.rules = own.rules.clone();
+            }
+        }
+        schema
+    }
+
+    /// Refuses rows without a value that may not be missing; `path` is the file of this schema.
+    pub(super) fn refuse_missing(
+        &self,
+        path: &Path,
+        table: &Table,
+        place: &dyn Fn(usize) -> String,
+    ) -> Result<(), RunError> {
+        let known = |name: &str| table.schema().columns.iter().any(|column| column.name == name);
+        let required = self.columns.iter().filter(|column| !column.rules.missing);
+        for ColumnSchema { name, .. } in required.filter(|column| known(&column.name)) {
+            for row in 0..table.rows() {
+                if table.misses_values(name, &[row])? {
+                    let reason = missing_value(&place(row), name, path);
+                    return Err(RunError::Unusable { reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The text of the file, without the columns of these names.
     pub(super) fn to_toml(&self, without: &[String]) -> String {
         let columns = self.columns.iter().filter(|column| !without.contains(&column.name));
@@ -146,6 +173,15 @@ impl SchemaFile {
             format!("{text}\n[[column]]\n{known}{written}")
         })
     }
+}
+
+/// The message about a missing value that the schema of a run does not accept.
+pub(super) fn missing_value(place: &str, column: &str, schema: &Path) -> String {
+    format!(
+        "{place}, column `{column}`: the value is missing, which the schema does not accept; fill it \
+         in, or set `missing = true` for the column in `{}`",
+        schema.display()
+    )
 }
 
 impl WrittenColumn {

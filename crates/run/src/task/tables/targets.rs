@@ -41,6 +41,15 @@ pub(super) enum TargetValues {
 pub(super) type PlaceOf<'a> = &'a dyn Fn(usize) -> String;
 
 impl TargetCode {
+    /// The classes or labels; none of a number.
+    pub(super) fn words(&self) -> &[String] {
+        match self {
+            Self::Number { .. } => &[],
+            Self::Classes { classes } | Self::Ordered { classes } => classes,
+            Self::Labels { labels, .. } => labels,
+        }
+    }
+
     /// Fits the encoding of a target to the training rows.
     pub(super) fn fit(
         table: &Table,
@@ -78,6 +87,12 @@ impl TargetCode {
         for &row in rows {
             values.extend(table.number(column, row)?);
         }
+        // Rounding would give equal numbers a deviation.
+        if let Some(&only) = values.first()
+            && values.iter().all(|value| *value == only)
+        {
+            return Ok(Self::Number { mean: only, std: 0.0 });
+        }
         let count = values.len().max(1) as f64;
         let mean = values.iter().map(|value| value / count).sum::<f64>();
         let variance = values.iter().map(|value| (value - mean).powi(2) / count).sum::<f64>();
@@ -92,36 +107,45 @@ impl TargetCode {
         rows: &[usize],
         place: PlaceOf<'_>,
     ) -> Result<(), RunError> {
-        let refuse = |what: String| Err(RunError::Unusable { reason: what });
+        let refuse = |what: String| {
+            let reason = format!(
+                "the target `{column}` {what}: nothing to learn; leave it out of `targets`, or name \
+                 files in which it varies"
+            );
+            Err(RunError::Unusable { reason })
+        };
+        let refuse_single = |value: &str, is_there: &dyn Fn(usize) -> bool| {
+            let first = rows.iter().find(|&&row| is_there(row));
+            let first = first.map_or_else(String::new, |&row| place(row));
+            refuse(format!(
+                "is `{value}` in every training row that has it, the first of which is {first}"
+            ))
+        };
+        let missing = || refuse("is missing in every training row".to_owned());
         match self {
             Self::Number { std, .. } if !(*std > 0.0 && std.is_finite()) => {
-                let first = rows.iter().find_map(|&row| table.number(column, row).ok().flatten());
-                match first {
-                    Some(first) if *std == 0.0 => refuse(format!(
-                        "the target `{column}` is {first} in every training row that has it: \
-                         nothing to learn"
-                    )),
-                    Some(_) => refuse(format!(
-                        "the values of the target `{column}` are too large to be scaled; change \
-                         their unit"
-                    )),
-                    None => refuse(missing_everywhere(column)),
+                let number = |row| table.number(column, row).ok().flatten();
+                match rows.iter().find_map(|&row| number(row)) {
+                    Some(first) if *std == 0.0 => {
+                        refuse_single(&first.to_string(), &|row| number(row).is_some())
+                    }
+                    Some(_) => Err(RunError::Unusable {
+                        reason: format!(
+                            "the values of the target `{column}` are too large to be scaled; change \
+                             their unit"
+                        ),
+                    }),
+                    None => missing(),
                 }
             }
             Self::Classes { classes } | Self::Ordered { classes } if classes.len() < 2 => {
-                match classes.first() {
-                    Some(only) => refuse(format!(
-                        "the target `{column}` is `{only}` in every training row that has it: \
-                         nothing to learn"
-                    )),
-                    None => refuse(missing_everywhere(column)),
-                }
+                let is_there = |row| table.word(column, row).is_ok_and(|word| word.is_some());
+                classes.first().map_or_else(missing, |only| refuse_single(only, &is_there))
             }
-            Self::Labels { labels, .. } if labels.is_empty() => refuse(format!(
-                "the target `{column}` has no label in any training row, the first of which is {}: \
-                 nothing to learn",
-                rows.first().map_or_else(String::new, |&row| place(row))
-            )),
+            Self::Labels { labels, .. } if labels.is_empty() => {
+                let first = rows.first().map_or_else(String::new, |&row| place(row));
+                refuse(format!("has no label in any training row, the first of which is {first}"))
+            }
             _ => Ok(()),
         }
     }
@@ -264,10 +288,6 @@ impl TargetValues {
         }
         counts
     }
-}
-
-fn missing_everywhere(column: &str) -> String {
-    format!("the target `{column}` is missing in every training row: nothing to learn")
 }
 
 /// The words of a column in the given rows, in alphabetical order.

@@ -1,0 +1,209 @@
+//! `predict --out`: a prediction into a file, an image or a table.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
+use updraft_distributed::{Collective, Shared};
+use updraft_run::{ComponentFiles, FilePrediction, PredictionTrace, Registry, TablePrediction};
+use updraft_trainer::Metric;
+
+use super::OpenedRun;
+use super::predict::{PredictArgs, device_of, show_layers};
+use crate::Failed;
+use crate::progress::{Display, metric_text};
+use crate::stop::{self, NothingToSave};
+use crate::terminal::name;
+
+/// What is predicted into a file.
+pub(super) enum Request {
+    Image(FilePrediction),
+    Table(TablePrediction),
+}
+
+/// The options of runs that predict a file into another one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Runs that predict into a file")]
+pub(super) struct OutputArgs {
+    /// The OME-TIFF to write, whose prediction is resumed after a stop; or for the rows of a table a
+    /// .csv or .tsv file, which appears when it is complete
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+    /// Sides of a window, such as 128,128 [default: those of the run's patches; 0: a whole axis]
+    #[arg(long, value_name = "SIDES", value_delimiter = ',', requires = "out")]
+    window: Option<Vec<usize>>,
+    /// Overlap of windows as a fraction, for all axes or each, such as 0.5
+    #[arg(long, value_delimiter = ',', default_value = "0.25", requires = "out")]
+    overlap: Vec<f64>,
+    /// Batch size of windows
+    #[arg(long, default_value_t = 1, requires = "out")]
+    batch: usize,
+    /// Weights of overlapping windows
+    #[arg(long, value_enum, default_value_t = BlendName::Gaussian, requires = "out")]
+    blend: BlendName,
+    /// Axes for test-time augmentation by mirroring
+    #[arg(long, value_enum, value_delimiter = ',', requires = "out")]
+    mirror: Vec<AxisName>,
+    /// Write the output of every class of a mask instead of the class
+    #[arg(long, requires = "out")]
+    keep_channels: bool,
+    /// Write the connected components of a mask to this OME-TIFF, and their sizes to a .csv file of
+    /// the same name
+    #[arg(long, value_name = "FILE", requires = "out")]
+    components: Option<PathBuf>,
+    /// Compare with this true image or mask, and print the metrics
+    #[arg(long, value_name = "FILE", requires = "out")]
+    pub(super) truth: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BlendName {
+    Constant,
+    Gaussian,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AxisName {
+    Depth,
+    Height,
+    Width,
+}
+
+impl OutputArgs {
+    /// The prediction of a file into another one, if there is one to write.
+    pub(super) fn request(&self, files: &[PathBuf]) -> Result<Option<Request>> {
+        let Some(out) = &self.out else { return Ok(None) };
+        let [input] = files else {
+            bail!("--out is one file, and {} files are to be predicted; name one", files.len())
+        };
+        let image = self.image(input, out);
+        if self.table().is_none() {
+            return Ok(Some(Request::Image(image)));
+        }
+        if image != FilePrediction::new(input, out) {
+            bail!(
+                "`{}` is a table, which has no windows; leave out the options beside --out, or name \
+                 an OME-TIFF",
+                out.display()
+            );
+        }
+        Ok(Some(Request::Table(TablePrediction::new(input, out))))
+    }
+
+    /// The table to write.
+    pub(super) fn table(&self) -> Option<&PathBuf> {
+        self.out.as_ref().filter(|out| TablePrediction::is_table(out))
+    }
+
+    /// The prediction of an image into `out`.
+    fn image(&self, input: &Path, out: &Path) -> FilePrediction {
+        let mut request = FilePrediction::new(input, out);
+        request.window.clone_from(&self.window);
+        request.overlap.clone_from(&self.overlap);
+        request.batch = self.batch;
+        request.blend = match self.blend {
+            BlendName::Constant => Blend::Constant,
+            BlendName::Gaussian => request.blend,
+        };
+        let axis = |axis: &AxisName| match axis {
+            AxisName::Depth => Axis::Depth,
+            AxisName::Height => Axis::Height,
+            AxisName::Width => Axis::Width,
+        };
+        request.mirror = self.mirror.iter().map(axis).collect();
+        request.keeps_channels = self.keep_channels;
+        request.components = self.components.clone().map(|labels| {
+            let table = labels.with_extension("csv");
+            ComponentFiles { labels, table }
+        });
+        request.truth.clone_from(&self.truth);
+        request
+    }
+}
+
+/// Predicts the rows of a table into another one and prints what was written.
+pub(super) fn run_to_table(
+    registry: Registry,
+    args: &PredictArgs,
+    run: &OpenedRun,
+    request: &TablePrediction,
+) -> Result<()> {
+    // The table may be a pipe without a writer; from the first block on, signals are checked.
+    let mut unasked = Some(NothingToSave::begin());
+    let model = args.load(registry, run, &args.device)?;
+    let mut trace = args.trace(&model, &run.folder)?;
+    let written = model.predict_table(request, &mut |_| {
+        unasked = None;
+        if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
+    show_layers(trace, &run.folder, "file")?;
+    if args.json {
+        return crate::print_json(&json!(written));
+    }
+    let output = name(&request.output.display().to_string()).into_owned();
+    crate::print(&format!("{output}  {} rows, {} columns", written.rows, written.columns))
+}
+
+/// Predicts an image into a file and prints what was written.
+pub(super) fn run_to_file(
+    registry: Registry,
+    args: &PredictArgs,
+    (run, ranks): (&OpenedRun, &mut Shared),
+    request: &FilePrediction,
+) -> Result<()> {
+    // The image may be a pipe without a writer; from the first window on, signals are checked.
+    let mut unasked = Some(NothingToSave::begin());
+    let model = args.load(registry, run, &device_of(args, run, ranks.size()))?;
+    let mut trace = args.trace(&model, &run.folder)?;
+    let mut untraced = Ok(());
+    let mut display = Display::new();
+    let is_first = ranks.rank() == 0;
+    let mut progress = |windows: WindowProgress| {
+        unasked = None;
+        if let (Some(trace), Ok(())) = (&mut trace, &untraced) {
+            untraced = trace.add();
+        }
+        let WindowProgress { done, total, .. } = windows;
+        if is_first {
+            display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
+        }
+        if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let written = model.predict_image_on_ranks(request, ranks, &mut progress);
+    let written = match written {
+        Err(_) if stop::requested() => {
+            bail!(Failed("stopped; the same command continues with the rest".to_owned()))
+        }
+        written => written?,
+    };
+    // Rank 0 has written, and prints.
+    let Some(written) = written else { return Ok(()) };
+    untraced?;
+    show_layers(trace, &run.folder, "batch")?;
+    if args.json {
+        return crate::print_json(&json!(written));
+    }
+    let sides: Vec<String> = written.sides.iter().map(usize::to_string).collect();
+    let count = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {one}s"),
+    };
+    crate::print(&format!(
+        "{}  {}, {}, {}",
+        name(&request.output.display().to_string()),
+        sides.join(" x "),
+        count(written.channels, "channel"),
+        count(written.frames, "frame")
+    ))?;
+    if let Some(components) = written.components {
+        crate::print(&count(components, "component"))?;
+    }
+    for Metric { spec, value } in &written.metrics {
+        crate::print(&format!("{:<22} {}", spec.name, metric_text(spec, *value)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Targets that do not follow from the features: scores of test rows are those of chance, whatever is
+//! fitted to the targets of other rows.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use updraft_data::Random;
+use updraft_run::{PredictedValue, TrainedModel};
+
+use crate::tables::with;
+use crate::train::{Watcher, train};
+
+/// The labels of a row, each on so many rows.
+const LABELS: usize = 12;
+const LABEL_SHARE: f64 = 0.3;
+
+/// The rows with the rarer class, of the training and of the test rows.
+const SOLD: [f64; 2] = [0.3, 0.7];
+
+const TEST_ROWS: usize = 60;
+
+/// A class whose weights are balanced, and labels whose thresholds are found.
+const CONFIG: &str = "task = \"tables\"\n\
+    [data]\nsource = \"files\"\nfiles = [\"train.csv\"]\ntest_files = [\"test.csv\"]\n\
+    validation_fraction = 0.25\n\
+    [targets]\n\
+    sold = { kind = \"classes\", loss = { kind = \"cross-entropy\", class_weights = \"balanced\" } }\n\
+    tags = { kind = \"labels\" }\n\
+    [model]\nhidden = 16\nlayers = 1\nfrequencies = 4\nembedding = 4\n\
+    [train]\nepochs = 4\nbatch = 50\n";
+
+/// Rows whose targets are drawn whatever the features are.
+fn rows(count: usize, sold: f64, seed: u64) -> String {
+    let mut random = Random::for_augment(seed, 0, 0);
+    let mut text = "size,color,sold,tags\n".to_owned();
+    for _ in 0..count {
+        let size = random.open_unit();
+        let color = ["red", "green", "blue"][random.below(3) as usize];
+        let is_sold = if random.open_unit() < sold { "yes" } else { "no" };
+        let tags: Vec<String> = (0..LABELS)
+            .filter(|_| random.open_unit() < LABEL_SHARE)
+            .map(|label| format!("t{label:02}"))
+            .collect();
+        let _ = writeln!(text, "{size},{color},{is_sold},{}", tags.join("|"));
+    }
+    text
+}
+
+#[test]
+fn shuffled_targets_have_the_scores_of_chance() {
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (name, count, sold) in [("train.csv", 800, SOLD[0]), ("test.csv", TEST_ROWS, SOLD[1])] {
+        fs::write(dir.path().join(name), rows(count, sold, count as u64)).expect("written");
+    }
+    let plan = with(dir.path(), CONFIG, &[]);
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let score = trained.test.expect("a score");
+    let value = |name: &str| score.value(name).expect(name);
+
+    // The standard deviation of the AUC of 60 rows by chance is 0.08, Hanley and McNeil 1982.
+    let auc = value("sold-auc");
+    assert!((auc - 0.5).abs() < 0.24, "AUC {auc}");
+    // Whoever always predicts a label of 30 % of the rows has an F1 of 0.46. The best thresholds of
+    // the test rows have 0.56.
+    let f1 = value("tags-macro-f1");
+    assert!(f1 < 0.5, "macro F1 {f1}");
+
+    // With the weights of the training rows, both classes are equally probable; with those of the test
+    // rows, the class of 30 % of the training rows would have a probability of 16 %.
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    let predicted = model.predict(dir.path().join("test.csv")).expect("predicted");
+    let yes = predicted.iter().map(|row| match &row.outcome {
+        updraft_run::Outcome::Targets(targets) => match &targets[0].value {
+            value @ PredictedValue::Classes(_) => value.probability("yes").expect("a class"),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    });
+    let mean = yes.sum::<f32>() / predicted.len() as f32;
+    assert!((mean - 0.5).abs() < 0.1, "mean probability {mean}");
+}
