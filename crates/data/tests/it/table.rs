@@ -150,7 +150,7 @@ fn unreadable_input_is_reported_by_line_and_column() {
     assert_eq!(with("A,1"), "`t.csv` line 3 has 2 fields; the header has 3");
     assert_eq!(with("A,1,x,y"), "`t.csv` line 3 has 4 fields; the header has 3");
     let number = "`t.csv` line 3, column `dose`: expected a finite number, got `1,5`; \
-                  name the text of missing values in the schema";
+                  correct it, or add it to the `missing` texts of the schema";
     assert_eq!(with("A,\"1,5\",x"), number);
     assert!(with("A,inf,x").contains("got `inf`"));
     let latin = [header.as_bytes(), b"A,1,x\nM\xFCller,1,x\n"].concat();

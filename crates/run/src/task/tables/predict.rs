@@ -1,6 +1,6 @@
 //! A trained network that predicts the targets of a file's rows.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use burn::tensor::activation::{sigmoid, softmax};
@@ -96,7 +96,11 @@ impl<N: RowNetwork> RowPredictor<N> {
                 return Err(refuse(too_far(&self.coding.encoder, at, &place)));
             }
         }
-        let predicted = self.predict_rows_of(&rows);
+        let mut predicted = Vec::with_capacity(rows.rows());
+        for first in (0..rows.rows()).step_by(ROWS_AT_ONCE) {
+            let range = first..rows.rows().min(first + ROWS_AT_ONCE);
+            predicted.extend(self.predict_rows_of(&rows, range));
+        }
         let is_finite =
             |targets: &Vec<PredictedTarget>| targets.iter().all(|target| target.value.is_finite());
         match predicted.iter().position(|targets| !is_finite(targets)) {
@@ -152,9 +156,12 @@ impl<N: RowNetwork> RowPredictor<N> {
         }
     }
 
-    /// The predictions for rows, one list per row.
-    fn predict_rows_of(&self, rows: &EncodedRows) -> Vec<Vec<PredictedTarget>> {
-        let range = 0..rows.rows();
+    /// The predictions for some of the rows, one list per row.
+    fn predict_rows_of(
+        &self,
+        rows: &EncodedRows,
+        range: Range<usize>,
+    ) -> Vec<Vec<PredictedTarget>> {
         let classes = range.clone().flat_map(|row| rows.classes(row)).map(|&class| class as i32);
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
         let input = (classes.collect(), numbers.collect());
