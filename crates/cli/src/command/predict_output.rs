@@ -17,6 +17,7 @@ use crate::Failed;
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
+use crate::wrap::counted;
 
 /// What is predicted into a file.
 pub(super) enum Request {
@@ -145,7 +146,8 @@ pub(super) fn run_to_table(
         return crate::print_json(&json!(written));
     }
     let output = name(&request.output.display().to_string()).into_owned();
-    crate::print(&format!("{output}  {} rows, {} columns", written.rows, written.columns))
+    let (rows, columns) = (counted(written.rows, "row"), counted(written.columns as u64, "column"));
+    crate::print(&format!("{output}  {rows}, {columns}"))
 }
 
 /// Predicts an image into a file and prints what was written.
