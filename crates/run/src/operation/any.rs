@@ -5,8 +5,9 @@ use std::time::Duration;
 use burn::tensor::Device;
 use updraft_data::Views;
 use updraft_distributed::Alone;
-use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, TrainError};
+use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 
+use super::check_start::check_start;
 use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_on_ranks::{RankEvaluation, evaluate_on_ranks};
 use super::examples::{refusal, rehearse};
@@ -374,19 +375,7 @@ impl<W: Workload> AnyWorkload for W {
     }
 
     fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError> {
-        let (samples, batch) = (Workload::about(self).train_samples, plan.train.batch);
-        // A task may not tell how many there are, and an automatic batch is not known yet.
-        if (1..batch).contains(&samples) && plan.train.auto_batch.is_none() {
-            return Err(TrainError::NoBatches { samples, batch }.into());
-        }
-        for ability in Ability::ALL {
-            if ability.is_asked(&plan.train, &plan.log)
-                && let Some(reason) = AnyWorkload::refusal(self, ability, device)
-            {
-                return Err(plan.kind().refused(ability, reason));
-            }
-        }
-        Ok(())
+        check_start(self, plan, device)
     }
 
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {

@@ -1,6 +1,7 @@
 //! Operations on workloads of any task, one file per operation.
 
 mod any;
+mod check_start;
 mod evaluate;
 mod evaluate_int8;
 mod evaluate_on_ranks;

@@ -14,6 +14,7 @@ use updraft_trainer::{
     TrainError, evaluate, metric_specs,
 };
 
+use super::check_start::check_start;
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::new_model;
 use super::run_record::Record;
@@ -172,7 +173,7 @@ pub(super) fn train<W: Workload>(
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
     // The folder is created only now, so that earlier errors leave none.
-    super::AnyWorkload::check_start(workload, plan, plain)?;
+    check_start(workload, plan, plain)?;
     agree_on_start(&mut collective, plan, workload, (plain, selection.id.backend))?;
     if let Some(folder) = &resumed {
         agree_on_folder(&mut collective, folder.path())?;
