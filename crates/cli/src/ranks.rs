@@ -98,9 +98,10 @@ impl Connected {
     }
 }
 
-/// How long another rank waits for an error of rank 0.
+/// How long another rank waits for an error of rank 0: `mpirun` kills it a second after it has asked
+/// it to end.
 #[cfg(feature = "mpi")]
-const OF_RANK_0: Duration = Duration::from_millis(500);
+const OF_RANK_0: Duration = Duration::from_secs(5);
 
 /// Returns an error for a rank that MPI connects with fewer others than its launcher started: each
 /// group would train a run of its own.
