@@ -23,6 +23,7 @@ mod steps;
 mod stop;
 mod terminal;
 mod threads;
+mod units;
 mod wrap;
 
 pub use allocator::EndWithoutMemory;

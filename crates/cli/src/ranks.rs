@@ -1,11 +1,15 @@
 //! The ranks of a run that a launcher such as `mpirun` started.
 
 use std::ffi::OsString;
-#[cfg(feature = "mpi")]
+#[cfg(any(feature = "mpi", test))]
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+#[cfg(any(feature = "mpi", test))]
+use updraft_distributed::Stalled;
 use updraft_distributed::{Alone, Collective, Launch, Shared};
+#[cfg(feature = "mpi")]
+use updraft_distributed::{Delayed, Signals, Watched};
 use updraft_run::{Beginning, DistributedPlan, Observer, Plan, RunError};
 use updraft_trainer::{Control, Event};
 
@@ -46,9 +50,10 @@ impl Connected {
             };
             check_size(launch, mpi.size())?;
             let patience = distributed.patience();
+            let signals = mpi.signals();
             let collective = match distributed.added_network() {
-                Some(network) => watched(updraft_distributed::Delayed::new(mpi, network), patience),
-                None => watched(mpi, patience),
+                Some(network) => watched(Delayed::new(mpi, network), patience, signals),
+                None => watched(mpi, patience, signals),
             };
             return Ok(Self { collective, launch: Some(launch) });
         }
@@ -75,18 +80,28 @@ impl Connected {
 
     /// The result of a rank; an error of one of several ends all of them, because the others would
     /// wait for it.
+    ///
+    /// An error that all ranks have is reported by rank 0, which ends the others meanwhile.
     pub(crate) fn finish<T>(self, result: Result<T>) -> Result<T> {
         #[cfg(feature = "mpi")]
         if let Err(error) = &result
             && self.collective.size() > 1
         {
             let (rank, size) = (self.collective.rank(), self.collective.size());
+            if rank > 0 {
+                std::thread::sleep(OF_RANK_0);
+            }
             crate::terminal::say(&format!("error: rank {rank} of {size}: {error:#}"));
             updraft_distributed::Mpi::abort(crate::exit_code(error).into());
         }
         result
     }
 }
+
+/// How long another rank waits for an error of rank 0: `mpirun` kills it a second after it has asked
+/// it to end.
+#[cfg(feature = "mpi")]
+const OF_RANK_0: Duration = Duration::from_secs(5);
 
 /// Returns an error for a rank that MPI connects with fewer others than its launcher started: each
 /// group would train a run of its own.
@@ -103,20 +118,51 @@ fn check_size(launch: Launch, connected: usize) -> Result<()> {
     Ok(())
 }
 
-/// Ends the process if a call of a collective takes too long.
+/// Ends all ranks if a call of a collective takes too long.
 #[cfg(feature = "mpi")]
-fn watched(collective: impl Collective + 'static, patience: Duration) -> Shared {
-    use updraft_distributed::{Stalled, Watched};
-    Shared::new(Watched::new(collective, patience, |stalled| {
-        let Stalled { rank, call, waited } = stalled;
-        crate::terminal::say(&format!(
-            "error: rank {rank} waited {} s for the others in `{call}`; \
-             `train.distributed.timeout` is the longest time",
-            waited.as_secs()
-        ));
-        // Exit handlers of MPI would wait for the other ranks.
-        std::process::abort();
+fn watched(
+    collective: impl Collective + 'static,
+    patience: Duration,
+    signals: Option<Box<dyn Signals>>,
+) -> Shared {
+    Shared::new(Watched::new(collective, patience, signals, move |stalled| {
+        crate::terminal::say(&format!("error: {}", describe(&stalled, patience)));
+        updraft_distributed::Mpi::abort(HANGS);
     }))
+}
+
+/// The exit code of ranks that waited too long, which `launch` starts again.
+#[cfg(feature = "mpi")]
+const HANGS: i32 = 124;
+
+/// Which ranks hang, as far as it is known.
+#[cfg(any(feature = "mpi", test))]
+fn describe(stalled: &Stalled, patience: Duration) -> String {
+    let Stalled { rank, call, absent, .. } = stalled;
+    let limit = format!("within {} s, `train.distributed.timeout`", patience.as_secs());
+    let restart = "restart the run from its last checkpoint";
+    match absent.as_deref() {
+        None => format!(
+            "other ranks did not arrive at rank {rank}'s `{call}` {limit}; the MPI library has no \
+             threads to find out which; {restart}"
+        ),
+        Some([]) => format!(
+            "all ranks wait, and rank {rank}'s `{call}` did not end {limit}: the network loses \
+             messages, or the ranks exchange different things; {restart}"
+        ),
+        Some([absent]) => format!(
+            "rank {absent} did not arrive at `{call}` {limit}; it hangs, or computes for longer; \
+             {restart}"
+        ),
+        Some(absent) => {
+            let absent: Vec<_> = absent.iter().map(usize::to_string).collect();
+            format!(
+                "ranks {} did not arrive at `{call}` {limit}; they hang, or compute for longer; \
+                 {restart}",
+                absent.join(", ")
+            )
+        }
+    }
 }
 
 fn local_rank(launch: Option<Launch>) -> Option<usize> {
@@ -204,9 +250,28 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use anyhow::{Result, bail, ensure};
-    use updraft_distributed::{Collective, Threads};
+    use updraft_distributed::{Collective, Stalled, Threads};
 
-    use super::open_on_ranks;
+    use super::{describe, open_on_ranks};
+
+    #[test]
+    fn the_ranks_that_hang_are_named() {
+        let describe = |absent: Option<Vec<usize>>| {
+            let waited = Duration::from_secs(31);
+            let stalled = Stalled { rank: 2, call: "barrier", waited, absent };
+            describe(&stalled, Duration::from_secs(30))
+        };
+        for (absent, expected) in [
+            (Some(vec![1]), "rank 1 did not arrive at `barrier` within 30 s"),
+            (Some(vec![0, 3]), "ranks 0, 3 did not arrive at `barrier` within 30 s"),
+            (Some(vec![]), "all ranks wait, and rank 2's `barrier` did not end within 30 s"),
+            (None, "other ranks did not arrive at rank 2's `barrier` within 30 s"),
+        ] {
+            let text = describe(absent);
+            assert!(text.starts_with(expected), "{text}");
+            assert!(text.contains("`train.distributed.timeout`"), "{text}");
+        }
+    }
 
     /// What each of two ranks returns from opening with `open`, which receives the rank.
     fn on_two_ranks<R: Send>(open: impl Fn(usize, &mut dyn Collective) -> R + Sync) -> Vec<R> {

@@ -9,6 +9,7 @@ mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod reduce;
+mod roll_call;
 mod share;
 mod shared;
 mod threads;
@@ -22,6 +23,7 @@ pub use crate::mpi::Mpi;
 pub use alone::Alone;
 pub use collective::{Collective, CollectiveError};
 pub use delayed::Delayed;
+pub use roll_call::{Signal, Signals};
 pub use shared::Shared;
 pub use threads::Threads;
 pub use unconnected::Unconnected;

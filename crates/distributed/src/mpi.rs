@@ -1,10 +1,15 @@
 //! Ranks that `mpirun` or Slurm started, over an MPI library.
 
+use mpi::Threading;
 use mpi::environment::Universe;
+use mpi::request::StaticScope;
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
 
-use crate::{Collective, CollectiveError};
+use crate::{Collective, CollectiveError, Signal, Signals};
+
+/// The exit code of a Rust program that panics.
+const PANICKED: i32 = 101;
 
 /// All ranks of an MPI program.
 ///
@@ -22,14 +27,22 @@ impl Mpi {
     ///
     /// A program that no launcher started is the only rank.
     pub fn start() -> Option<Self> {
-        let universe = mpi::initialize()?;
+        // The watching thread sends signals while another waits in a call.
+        let (universe, _) = mpi::initialize_with_threading(Threading::Multiple)?;
         let started = Self { world: universe.world(), _universe: universe };
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             report(panic);
-            std::process::abort();
+            Self::abort(PANICKED);
         }));
         Some(started)
+    }
+
+    /// Signals between the ranks, for [`Watched`](crate::Watched); `None` if the library allows calls
+    /// from one thread only.
+    pub fn signals(&self) -> Option<Box<dyn Signals>> {
+        let is_there = mpi::environment::threading_support() == Threading::Multiple;
+        is_there.then(|| Box::new(MpiSignals) as Box<dyn Signals>)
     }
 
     /// Ends every rank with an exit code.
@@ -78,5 +91,34 @@ impl Collective for Mpi {
     fn barrier(&mut self) -> Result<(), CollectiveError> {
         self.world.barrier();
         Ok(())
+    }
+}
+
+/// Messages of one byte among all ranks.
+#[derive(Debug)]
+struct MpiSignals;
+
+/// The byte of every message; its tag is the signal.
+static BYTE: u8 = 0;
+
+const TAGS: [(Signal, i32); 2] = [(Signal::Question, 1), (Signal::Answer, 2)];
+
+impl Signals for MpiSignals {
+    fn send(&mut self, to: usize, signal: Signal) {
+        let to = i32::try_from(to).expect("MPI's ranks fit its integers");
+        let tag = TAGS.iter().find(|(other, _)| *other == signal).map_or(0, |(_, tag)| *tag);
+        let world = SimpleCommunicator::world();
+        let sent = world.process_at_rank(to).immediate_send_with_tag(StaticScope, &BYTE, tag);
+        // Waiting for it would be waiting for a rank that hangs.
+        std::mem::forget(sent);
+    }
+
+    fn receive(&mut self) -> Option<(usize, Signal)> {
+        let world = SimpleCommunicator::world();
+        TAGS.iter().find_map(|&(signal, tag)| {
+            let (message, _) = world.any_process().immediate_matched_probe_with_tag(tag)?;
+            let (_, status): (u8, _) = message.matched_receive();
+            Some((usize::try_from(status.source_rank()).ok()?, signal))
+        })
     }
 }

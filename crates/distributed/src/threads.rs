@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::{Collective, CollectiveError};
 
-/// One rank of a group of threads, for several devices of one process and for tests.
+/// One rank of a group of threads: for tests, and for programs that run the ranks themselves.
+///
+/// Threads share the random numbers of burn's CPU backend, so that dropout is not repeated from run
+/// to run; `updraft train` starts a process for each rank.
 ///
 /// A rank that is dropped, by a panic too, ends the exchanges of all others with
 /// [`CollectiveError::Lost`].

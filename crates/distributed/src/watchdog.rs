@@ -4,10 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Collective, CollectiveError};
+use crate::roll_call::RollCall;
+use crate::{Collective, CollectiveError, Signals};
 
 /// The operation that a rank was waiting for when its time was over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stalled {
     /// The rank that waited.
     pub rank: usize,
@@ -15,6 +16,8 @@ pub struct Stalled {
     pub call: &'static str,
     /// How long it waited.
     pub waited: Duration,
+    /// The ranks that do not wait in a call, which all others wait for; `None` without [`Signals`].
+    pub absent: Option<Vec<usize>>,
 }
 
 /// A collective whose calls are watched from another thread.
@@ -31,7 +34,7 @@ pub struct Watched<C> {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    changed: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -41,19 +44,26 @@ struct State {
     is_over: bool,
 }
 
+/// How often the watching thread looks.
+const TICK: Duration = Duration::from_millis(20);
+
 impl<C: Collective> Watched<C> {
     /// Watches `collective`: a call longer than `timeout` is passed to `on_stall`, once.
+    ///
+    /// With `signals`, the ranks find out which of them do not wait; without, none is named.
     pub fn new(
         collective: C,
         timeout: Duration,
+        signals: Option<Box<dyn Signals>>,
         on_stall: impl FnOnce(Stalled) + Send + 'static,
     ) -> Self {
-        let rank = collective.rank();
+        let (rank, size) = (collective.rank(), collective.size());
+        let mut roll_call = signals.map(|signals| RollCall::new(signals, rank, size));
         let shared = Arc::new(Shared::default());
         let watched = Arc::clone(&shared);
         let watcher = thread::spawn(move || {
-            if let Some((call, waited)) = watched.watch(timeout) {
-                on_stall(Stalled { rank, call, waited });
+            if let Some(((call, waited), absent)) = watched.watch(timeout, roll_call.as_mut()) {
+                on_stall(Stalled { rank, call, waited, absent });
             }
         });
         Self { collective, shared, watcher: Some(watcher) }
@@ -61,12 +71,14 @@ impl<C: Collective> Watched<C> {
 
     fn call<T>(&mut self, name: &'static str, call: impl FnOnce(&mut C) -> T) -> T {
         self.shared.lock().call = Some((name, Instant::now()));
-        self.shared.changed.notify_one();
         let result = call(&mut self.collective);
         self.shared.lock().call = None;
         result
     }
 }
+
+/// A call with the time that it has taken, and the ranks that did not arrive.
+type Stall = ((&'static str, Duration), Option<Vec<usize>>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -74,25 +86,38 @@ impl Shared {
     }
 
     /// Waits for a call that takes too long, or for the end.
-    fn watch(&self, timeout: Duration) -> Option<(&'static str, Duration)> {
+    fn watch(&self, timeout: Duration, mut roll_call: Option<&mut RollCall>) -> Option<Stall> {
+        let mut watched = None;
         let mut state = self.lock();
         while !state.is_over {
-            state = match state.call {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some((call, since)) => {
-                    let waited = since.elapsed();
-                    if waited >= timeout {
-                        return Some((call, waited));
-                    }
-                    let woken = self.changed.wait_timeout(state, timeout.saturating_sub(waited));
-                    woken.unwrap_or_else(PoisonError::into_inner).0
+            let call = state.call;
+            drop(state);
+            if let Some(roll_call) = &mut roll_call {
+                if call != watched {
+                    roll_call.end();
                 }
-            };
+                if call.is_some() {
+                    roll_call.receive();
+                }
+            }
+            watched = call;
+            if let Some((name, since)) = call.filter(|(_, since)| since.elapsed() >= timeout) {
+                let stall = (name, since.elapsed());
+                match &mut roll_call {
+                    None => return Some((stall, None)),
+                    Some(roll_call) => {
+                        if let Some(absent) = roll_call.absent() {
+                            return Some((stall, Some(absent)));
+                        }
+                    }
+                }
+            }
+            let woken = self.ended.wait_timeout(self.lock(), TICK);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         None
     }
 }
-
 impl<C: Collective> Collective for Watched<C> {
     fn rank(&self) -> usize {
         self.collective.rank()
@@ -122,7 +147,7 @@ impl<C: Collective> Collective for Watched<C> {
 impl<C> Drop for Watched<C> {
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
-        self.shared.changed.notify_one();
+        self.shared.ended.notify_one();
         if let Some(watcher) = self.watcher.take() {
             // A panic of `on_stall` has been printed already.
             let _ = watcher.join();

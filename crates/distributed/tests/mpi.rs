@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use updraft_distributed::{
-    AllReduce, Collective, Launch, Mpi, Watched, Wire, agree, gather, sum_f64,
+    AllReduce, Collective, Launch, Mpi, Stalled, Watched, Wire, agree, gather, sum_f64,
 };
 
 fn main() {
@@ -39,8 +39,13 @@ fn start() {
         assert!(!output.status.success(), "{program}: {output:?}");
         assert!(started.elapsed() < Duration::from_secs(30), "{program}");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        let expected = if program == "panic" { "rank 1 fails" } else { "stalled in barrier" };
-        assert!(errors.contains(expected), "{program}: {errors}");
+        let expected = match program {
+            "panic" => "rank 1 fails",
+            _ => "rank 0 stalled in barrier without [1]",
+        };
+        assert_eq!(errors.matches(expected).count(), 1, "{program}: {errors}");
+        assert!(!errors.contains("stalled in barrier without [0"), "one report: {errors}");
+        assert!(!errors.contains("Signal:"), "no stack trace of MPI: {errors}");
         println!("a rank that does not go on ({program}) ends all ranks");
     }
 }
@@ -69,9 +74,12 @@ fn as_rank(launch: Launch, program: &str) {
             world.barrier().unwrap();
         }
         "hang" => {
-            let mut watched = Watched::new(world, Duration::from_millis(500), |stalled| {
-                eprintln!("rank {} stalled in {}", stalled.rank, stalled.call);
-                std::process::abort();
+            let signals = world.signals();
+            assert!(signals.is_some(), "a library without threads cannot name ranks");
+            let mut watched = Watched::new(world, Duration::from_millis(500), signals, |stalled| {
+                let Stalled { rank, call, absent, .. } = stalled;
+                eprintln!("rank {rank} stalled in {call} without {:?}", absent.unwrap());
+                Mpi::abort(3);
             });
             if is_second {
                 std::thread::sleep(Duration::from_secs(60));

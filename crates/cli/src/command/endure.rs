@@ -20,8 +20,8 @@ use crate::terminal::say;
 /// The command fails unless each run ends with the metrics, model, optimizer and state of an
 /// undisturbed run. With several ranks, one is killed at random, all have to end, and the restarted
 /// job has to end in the bits of the undisturbed one. With --fewer-ranks, it continues on one rank
-/// fewer, and its test loss has to be as near to that of the undisturbed run as those of four runs
-/// with other seeds.
+/// fewer, and its test loss and accuracy have to be as near to those of the undisturbed run as those
+/// of four runs with other seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     updraft endure --kills 1000           a thousand disturbances\n  \
@@ -36,8 +36,8 @@ pub(crate) struct EndureArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "minutes",
           value_parser = clap::value_parser!(u16).range(1..))]
     ranks: u16,
-    /// Continue on one rank fewer after each kill, down to one, and compare the test loss, with the
-    /// losses of runs with other seeds as the tolerance
+    /// Continue on one rank fewer after each kill, down to one, and compare the test loss and
+    /// accuracy, with those of runs with other seeds as the tolerance
     #[arg(long, requires = "ranks")]
     fewer_ranks: bool,
     /// Train for N minutes instead, and report memory, descriptors, threads and step times

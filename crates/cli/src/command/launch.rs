@@ -56,7 +56,7 @@ pub(crate) struct LaunchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     min_ranks: Option<u16>,
     /// `train`, `eval` or `predict` with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -12,17 +12,18 @@ use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::ranks::refuse_on_ranks;
+use crate::units::{network_rate, short_time, storage_rate};
 use crate::wrap::{counted, hanging};
 
-const USAGE: &str = "PROGRAM scale-estimate [OPTIONS] [CONFIG]\n           --ranks <N> --bandwidth <GBIT> --latency <US>";
+const USAGE: &str = "PROGRAM scale-estimate [OPTIONS] [CONFIG]\n           --ranks <N> --bandwidth <RATE> --latency <TIME>";
 
 const EXAMPLES: &str = "\
 Examples:
   Two machines, joined by 1 Gbit/s with 100 µs:
-      PROGRAM scale-estimate CONFIG --ranks 2 --bandwidth 1 --latency 100
+      PROGRAM scale-estimate CONFIG --ranks 2 --bandwidth 1Gbit/s --latency 100us
   1024 ranks whose step takes 250 ms, each of which fails every five years:
       PROGRAM scale-estimate CONFIG --set train.batch=65536 --ranks 1024
-          --step-ms 250 --bandwidth 100 --latency 5 --mtbf 43800
+          --step-ms 250 --bandwidth 100Gbit/s --latency 5us --mtbf 43800
 ";
 
 /// Estimates the step of a config on many ranks, from a step that is measured on one.
@@ -42,12 +43,12 @@ pub(crate) struct ScaleEstimateArgs {
     /// The number of ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     ranks: u32,
-    /// What each rank sends and receives at the same time, in Gbit/s; ranks of one machine share its
-    /// network
-    #[arg(long, value_name = "GBIT", value_parser = positive)]
+    /// What each rank sends and receives at the same time: 10Gbit/s, 100Mbit/s, 1.2GB/s, ..., without
+    /// a unit in Gbit/s; ranks of one machine share its network
+    #[arg(long, value_name = "RATE", value_parser = network_rate)]
     bandwidth: f64,
-    /// The time of a short message in µs
-    #[arg(long, value_name = "US", value_parser = positive)]
+    /// The time of a short message: 20us, 1ms, ..., without a unit in µs
+    #[arg(long, value_name = "TIME", value_parser = short_time)]
     latency: f64,
     /// Ranks that share a core, such as 2 for four ranks of one thread on two cores: their computation
     /// takes as many times longer
@@ -61,8 +62,9 @@ pub(crate) struct ScaleEstimateArgs {
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..))]
     steps: u16,
-    /// What the storage of checkpoints writes, and reads for all ranks together, in MB/s
-    #[arg(long, value_name = "MB", default_value = "500", value_parser = positive)]
+    /// What the storage of checkpoints writes, and reads for all ranks together: 2GB/s, 500MB/s, ...,
+    /// without a unit in MB/s
+    #[arg(long, value_name = "RATE", default_value = "500MB/s", value_parser = storage_rate)]
     storage: f64,
     /// The mean time between failures of one rank in hours [default: no failures]
     #[arg(long, value_name = "HOURS", value_parser = positive)]
@@ -178,12 +180,11 @@ impl Estimate {
         (samples, interval): (usize, u64),
     ) -> Self {
         let ranks = args.ranks as usize;
-        let network =
-            Network { latency_s: args.latency * 1e-6, bytes_per_s: args.bandwidth * 1e9 / 8.0 };
+        let network = Network { latency_s: args.latency, bytes_per_s: args.bandwidth };
         let network_s = costs.exchange.seconds(ranks, network);
         let RankTimes { rank_s, packing_s } = measured;
         let [rank_s, packing_s] = [rank_s, packing_s].map(|own| args.ranks_per_core * own);
-        let checkpoint_s = costs.checkpoint_bytes as f64 / (args.storage * 1e6);
+        let checkpoint_s = costs.checkpoint_bytes as f64 / args.storage;
         let restarts = Restarts {
             checkpoint_s,
             restart_s: args.restart_s + ranks as f64 * checkpoint_s,

@@ -11,7 +11,7 @@ use updraft_trainer::{check_checkpoint, list_checkpoints};
 
 use super::child::{Ended, start, train, watch};
 use super::compare::{Outcome, newest};
-use super::noise::{Noise, SEEDS, test_loss};
+use super::noise::{Noise, SEEDS, Scores};
 use super::ranks::{Left, kill_a_rank, train_on};
 use super::run_files::{load_with, made, only, pages, size, unfinished};
 use super::scenario::Scenario;
@@ -68,7 +68,7 @@ pub(crate) struct OnRanks {
     /// Processes of a run.
     pub(crate) count: usize,
     /// Whether a run continues on one rank fewer after each kill, down to one rank, and is compared
-    /// by its test loss.
+    /// by its test loss and accuracy.
     pub(crate) get_fewer: bool,
 }
 
@@ -80,7 +80,7 @@ struct Trial {
     dice: Random,
     ranks: OnRanks,
     undisturbed: Outcome,
-    /// The losses of undisturbed runs with other seeds, for runs that end on fewer ranks.
+    /// The scores of undisturbed runs with other seeds, for runs that end on fewer ranks.
     noise: Option<Noise>,
     /// Wall time of the fastest run from its start to its end.
     takes: Duration,
@@ -113,12 +113,12 @@ impl Trial {
         let run = undisturbed((&config, &dir.join("undisturbed")), ranks.count, None)?;
         let takes = begun.elapsed();
         let noise = if ranks.get_fewer {
-            let loss_of = |seed| {
+            let scores_of = |seed| {
                 let runs = dir.join(format!("seed-{seed}"));
-                test_loss(&undisturbed((&config, &runs), ranks.count, Some(seed))?)
+                Scores::of(&undisturbed((&config, &runs), ranks.count, Some(seed))?)
             };
-            let others: Vec<f64> = SEEDS.into_iter().map(loss_of).collect::<Result<_>>()?;
-            Some(Noise::of(test_loss(&run)?, &others))
+            let others: Vec<Scores> = SEEDS.into_iter().map(scores_of).collect::<Result<_>>()?;
+            Some(Noise::of(Scores::of(&run)?, &others))
         } else {
             None
         };
@@ -327,9 +327,9 @@ impl Trial {
     fn compare(&mut self, run: &Disturbed) -> Result<()> {
         let folder = only(&run.runs).context("the run left no folder")?;
         if let Some(noise) = self.noise {
-            let distance = noise.distance(test_loss(&folder)?);
+            let distance = noise.distance(Scores::of(&folder)?);
             let distance = distance.with_context(|| format!("see `{}`", folder.display()))?;
-            self.row.farthest = self.row.farthest.map(|farthest| farthest.max(distance));
+            self.row.farthest = self.row.farthest.map(|farthest| farthest.farthest(distance));
         } else if let Some(difference) = Outcome::of(&folder)?.difference(&self.undisturbed) {
             bail!("{difference}; see `{}`", folder.display())
         }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::noise::Distance;
+
 /// Disturbances and results of a task in one variant.
 #[derive(Debug)]
 pub(crate) struct Endured {
@@ -17,22 +19,22 @@ pub(crate) struct Endured {
     pub(crate) read_only: u64,
     /// Runs that finished and were compared.
     pub(crate) ends: u64,
-    /// The farthest test loss of a run that ended on fewer ranks, as a share of the tolerance; not of
-    /// runs whose bits are compared.
-    pub(crate) farthest: Option<f64>,
+    /// The farthest test scores of runs that ended on fewer ranks; not of runs whose bits are
+    /// compared.
+    pub(crate) farthest: Option<Distance>,
     /// The first error or difference.
     pub(crate) fault: Option<String>,
 }
 
 const HEAD: [&str; 8] = ["task", "variant", "kills", "saves", "full", "r/o", "ends", "bits"];
 
-/// The last column of runs that are compared by their test loss: the farthest one.
-const LOSS: &str = "loss";
+/// The last column of runs that are compared by their test scores: the farthest one.
+const NOISE: &str = "noise";
 
 impl Endured {
-    pub(super) fn new(task: &'static str, variant: &'static str, is_by_loss: bool) -> Self {
+    pub(super) fn new(task: &'static str, variant: &'static str, is_by_scores: bool) -> Self {
         let (kills, in_saves, full, read_only, ends) = (0, 0, 0, 0, 0);
-        let farthest = is_by_loss.then_some(0.0);
+        let farthest = is_by_scores.then(Distance::default);
         Self { task, variant, kills, in_saves, full, read_only, ends, farthest, fault: None }
     }
 
@@ -50,16 +52,18 @@ impl Endured {
         json!({
             "task": self.task, "variant": self.variant, "kills": kills, "kills_in_saves": in_saves,
             "full_disks": full, "read_only": read_only, "ends": ends,
-            "farthest_loss": self.farthest, "fault": self.fault,
+            "farthest_loss": self.farthest.map(|farthest| farthest.loss),
+            "farthest_accuracy": self.farthest.and_then(|farthest| farthest.accuracy),
+            "fault": self.fault,
         })
     }
 
     /// A table of all rows and their sums, at most eighty columns wide.
     pub(crate) fn table(rows: &[Self]) -> String {
-        let word = |is_same: bool, farthest: Option<f64>| match (is_same, farthest) {
+        let word = |is_same: bool, farthest: Option<Distance>| match (is_same, farthest) {
             (false, _) => "OTHER".to_owned(),
             (true, None) => "same".to_owned(),
-            (true, Some(share)) => format!("{share:.2}"),
+            (true, Some(farthest)) => format!("{:.2}", farthest.most()),
         };
         let cells = |row: &Self| {
             let mut cells = vec![row.task.to_owned(), row.variant.to_owned()];
@@ -70,11 +74,11 @@ impl Endured {
         let mut sums = vec!["all".to_owned(), String::new()];
         let sum = |at: usize| rows.iter().map(|row| row.numbers()[at]).sum::<u64>().to_string();
         sums.extend((0..5).map(sum));
-        let farthest = rows.iter().filter_map(|row| row.farthest).reduce(f64::max);
+        let farthest = rows.iter().filter_map(|row| row.farthest).reduce(Distance::farthest);
         sums.push(word(rows.iter().all(|row| row.fault.is_none()), farthest));
         let mut head = HEAD.map(str::to_owned).to_vec();
         if farthest.is_some() {
-            head[HEAD.len() - 1] = LOSS.to_owned();
+            head[HEAD.len() - 1] = NOISE.to_owned();
         }
         let lines: Vec<Vec<String>> =
             [head].into_iter().chain(rows.iter().map(cells)).chain([sums]).collect();
@@ -113,12 +117,13 @@ mod tests {
         assert!(lines[1].ends_with("same") && lines[2].ends_with("OTHER"), "{table}");
         assert!(lines[3].starts_with("all") && lines[3].contains("2468"), "{table}");
 
-        let by_loss = |farthest| Endured {
-            farthest: Some(farthest),
+        let by_scores = |loss| Endured {
+            farthest: Some(Distance { loss, accuracy: Some(0.125) }),
             ..Endured::new("short", "f32 EMA", true)
         };
-        let table = Endured::table(&[by_loss(0.25), by_loss(0.5)]);
-        let last: Vec<_> = table.lines().filter_map(|line| line.split("  ").last()).collect();
-        assert_eq!(last, ["loss", "0.25", "0.50", "0.50"], "{table}");
+        let table = Endured::table(&[by_scores(0.25), by_scores(0.5)]);
+        let last: Vec<_> =
+            table.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(last, ["noise", "0.25", "0.50", "0.50"], "{table}");
     }
 }

@@ -230,6 +230,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (IMAGES, "device=abacus", "`device` is \"abacus\"; it must be `auto`, "),
     (
         IMAGES,
+        "device=\"cuda:0,cuda:1\"",
+        "`device` is \"cuda:0,cuda:1\"; it must be one device, such as `cuda`: a process trains on \
+         one, and `updraft launch -n N -- train CONFIG` starts a process for each of N devices",
+    ),
+    (
+        IMAGES,
         "task=chess",
         "`task` is \"chess\"; it must be one of `image-classification`, `image-to-image`, \
          `masked-images`, `tables`",

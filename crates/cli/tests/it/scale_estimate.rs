@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::command::{json, run, succeed};
 
-const NETWORK: [&str; 4] = ["--bandwidth", "1", "--latency", "100"];
+const NETWORK: [&str; 4] = ["--bandwidth", "1000Mbit/s", "--latency", "0.1ms"];
 
 fn estimate(dir: &Path, rest: &[&str]) -> Value {
     let few = ["--set", "data.train_images=640", "--set", "data.test_images=50"];
@@ -71,7 +71,11 @@ fn options_out_of_range_are_refused_by_name() {
         (&["--ranks", "0", "--bandwidth", "1", "--latency", "1"][..], "--ranks"),
         (&["--ranks", "2", "--bandwidth", "0", "--latency", "1"], "it must be above 0"),
         (&["--ranks", "2", "--bandwidth", "1", "--latency", "-1"], "--latency"),
-        (&["--ranks", "2", "--bandwidth", "1", "--latency", "nan"], "it must be above 0"),
+        (&["--ranks", "2", "--bandwidth", "1", "--latency", "nan"], "it must begin with a number"),
+        (
+            &["--ranks", "2", "--bandwidth", "10GB", "--latency", "1"],
+            "write kbit/s, Mbit/s, Gbit/s",
+        ),
         (&["--ranks", "2", "--bandwidth", "1"], "--latency"),
         (&["--ranks", "2", "--bandwidth", "1", "--latency", "1", "--mtbf", "x"], "be a number"),
         (

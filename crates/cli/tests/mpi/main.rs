@@ -6,11 +6,18 @@ mod gradients;
 mod launch;
 mod predict;
 mod processes;
+mod storage;
 mod train;
 
 use crate::processes::{run_of, weights};
 
+/// The argument that runs the tests that take minutes, and no others.
+const SLOW: &str = "--slow";
+
 fn main() {
+    if std::env::args().any(|argument| argument == SLOW) {
+        return endure::endured_for_long();
+    }
     let runs = tempfile::tempdir().unwrap();
     let whole = runs.path();
     train::repeated(whole);
@@ -19,7 +26,10 @@ fn main() {
     gradients::of_one_rank();
     train::timed_out();
     train::refused();
+    train::unlike();
     train::unconnected();
+    storage::full_on_rank_0(whole, &expected);
+    storage::not_shared();
     predict::scores_and_predictions(&run_of(whole).unwrap());
     predict::windows_of_an_image();
     predict::rows_of_a_table();

@@ -36,17 +36,30 @@ pub(crate) fn mpirun(arguments: &[&str]) -> Child {
 }
 
 pub(crate) fn mpirun_of(ranks: usize, arguments: &[&str]) -> Child {
-    Command::new("mpirun")
-        .args(["-n", &ranks.to_string(), "--oversubscribe", "--bind-to", "none"])
-        .args(["--mca", "btl_vader_single_copy_mechanism", "none"])
-        .arg(env!("CARGO_BIN_EXE_updraft"))
-        .args(arguments)
+    let words = mpirun_words(ranks);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_updraft")).args(arguments);
+    as_rank(&mut command).spawn().expect("mpirun has to be installed for this test")
+}
+
+/// `mpirun` with its options.
+pub(crate) fn mpirun_words(ranks: usize) -> Vec<String> {
+    let ranks = ranks.to_string();
+    let words = ["mpirun", "-n", &ranks, "--oversubscribe", "--bind-to", "none", "--mca"];
+    words
+        .into_iter()
+        .chain(["btl_vader_single_copy_mechanism", "none"])
+        .map(str::to_owned)
+        .collect()
+}
+
+/// With the environment and the pipes of ranks.
+pub(crate) fn as_rank(command: &mut Command) -> &mut Command {
+    command
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .env("RAYON_NUM_THREADS", "1")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("mpirun has to be installed for this test")
 }
 
 /// Starts two ranks of `train`, in a process group of their own as a shell does.

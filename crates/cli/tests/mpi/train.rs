@@ -6,8 +6,8 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::processes::{
-    SMALL, command, finished, kill_rank_1, mpirun, run_of, signal_rank_1, steps, wait_until,
-    weights,
+    SMALL, command, finished, kill_rank_1, mpirun, mpirun_of, run_of, signal_rank_1, steps,
+    wait_until, weights,
 };
 
 /// A second run of the same ranks has the same checkpoint.
@@ -47,9 +47,14 @@ pub(crate) fn timed_out() {
     signal_rank_1(folder.path(), "-STOP");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("waited 1 s for the others"), "{text}");
+    let names_it = "error: rank 1 did not arrive at ";
+    assert!(!output.status.success(), "{text}");
+    assert_eq!(text.matches(names_it).count(), 1, "{text}");
+    assert_eq!(text.matches("error: ").count(), 1, "{text}");
+    assert!(text.contains("within 1 s, `train.distributed.timeout`"), "{text}");
+    assert!(!text.contains("Signal:"), "no stack trace: {text}");
     assert!(started.elapsed() < Duration::from_secs(30));
-    println!("a rank that hangs ends the run after the timeout");
+    println!("a rank that hangs is named and ends the run after the timeout");
 }
 
 /// Settings that need a single rank are refused by their keys.
@@ -70,6 +75,30 @@ pub(crate) fn refused() {
         assert!(run_of(folder.path()).is_none(), "{set}: no run folder is left");
     }
     println!("settings that need a single rank are refused by their keys");
+}
+
+/// Ranks with other values end with one error, which has both.
+pub(crate) fn unlike() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().to_str().unwrap();
+    for (set, expected) in [
+        (
+            "train.learning_rate=0.5",
+            "`train.learning_rate` is `0.5` on rank 1 and `0.01` on rank 0",
+        ),
+        ("seed=4", "`seed` is `4` on rank 1 and `1` on rank 0"),
+    ] {
+        let program = env!("CARGO_BIN_EXE_updraft");
+        let second = [":", "-n", "1", program, "train", "--runs", runs, "--set", set];
+        let child = mpirun_of(1, &[&["train", "--runs", runs][..], &second].concat());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.matches("error: ").count(), 1, "{text}");
+        assert!(run_of(folder.path()).is_none(), "no run folder is left");
+    }
+    println!("ranks with other settings are refused with one error");
 }
 
 /// Processes that a launcher started and MPI does not connect are refused: each would train alone.

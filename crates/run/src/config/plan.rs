@@ -45,6 +45,9 @@ const DEVICE: Key<String> =
 const A_DEVICE: &str = "`auto`, `cpu`, or one of `flex`, `cuda`, `rocm`, `metal`, `vulkan`, `webgpu`, \
                         `wgpu` and `cubecl-cpu`, with an index such as `cuda:1` where there are several";
 
+const ONE_DEVICE: &str = "one device, such as `cuda`: a process trains on one, and `updraft launch -n N \
+                          -- train CONFIG` starts a process for each of N devices";
+
 /// The keys of every run that belong to no section.
 const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &precision::PRECISION];
 
@@ -179,7 +182,10 @@ impl Plan {
     fn decide(kind: &'static dyn TaskKind, settings: &Settings) -> Result<Self, ConfigError> {
         settings.value_or(&TASK, || kind.name().to_owned())?;
         let device = settings.value(&DEVICE)?;
-        let device = device.parse().map_err(|_| settings.refuse_given("device", A_DEVICE))?;
+        let device = device.parse().map_err(|_| {
+            let expected = if device.contains(',') { ONE_DEVICE } else { A_DEVICE };
+            settings.refuse_given("device", expected)
+        })?;
         let (precision, precision_note) = precision::read(settings, &device)?;
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
         let train = TrainPlan::read(kind, settings, precision)?;

@@ -159,3 +159,38 @@ pub(super) fn open_shared(
         None => RunFolder::open(path),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use updraft_distributed::Threads;
+
+    use super::*;
+    use crate::{Plan, TASKS};
+
+    #[test]
+    fn a_folder_that_was_begun_is_removed_if_another_rank_does_not_see_it() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let plan = Plan::read(TASKS, "", Path::new("c.toml"), &[]).expect("the quickstart").plan;
+        let begun = RunFolder::create(dir.path(), &plan).expect("created");
+        let (path, elsewhere) = (begun.path().to_path_buf(), dir.path().join("elsewhere"));
+        fs::create_dir(&elsewhere).expect("created");
+        let mut begun = Some(begun);
+        let opened: Vec<_> = thread::scope(|scope| {
+            let ranks = Threads::group(2, Duration::from_secs(60)).into_iter().map(|mut rank| {
+                let (created, seen): (_, &PathBuf) = match rank.rank() {
+                    0 => (begun.take(), &path),
+                    _ => (None, &elsewhere),
+                };
+                scope.spawn(move || open_shared(&mut rank, created, seen))
+            });
+            let ranks: Vec<_> = ranks.collect();
+            ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect()
+        });
+        for opened in opened {
+            assert!(matches!(opened, Err(RunError::NotShared { rank: 1, .. })), "{opened:?}");
+        }
+        assert!(!path.exists() && elsewhere.exists(), "only what was begun is removed");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use safetensors::SafeTensors;
 use updraft_data::Views;
 use updraft_run::{EvaluatedForm, Plan, RunError, RunFolder, VerifyInputs};
 use updraft_trainer::{Control, Ending, list_checkpoints};
@@ -27,12 +27,9 @@ pub(crate) fn weights(folder: &RunFolder, plan: &Plan, name: &str) -> Vec<f32> {
 /// The same of a checkpoint.
 fn stored(checkpoint: &Path, name: &str) -> Vec<f32> {
     let bytes = std::fs::read(checkpoint.join("model.safetensors")).expect("readable");
-    let (length, rest) = bytes.split_at(8);
-    let length = u64::from_le_bytes(length.try_into().expect("8 bytes")) as usize;
-    let header: Value = serde_json::from_slice(&rest[..length]).expect("JSON");
-    let offset = |at: usize| header[name]["data_offsets"][at].as_u64().expect("a number") as usize;
-    let data = &rest[length..][offset(0)..offset(1)];
-    data.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
+    let stored = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let tensor = stored.tensor(name).expect("a tensor of this name");
+    tensor.data().as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
 }
 
 fn trained(plan: &Plan, dir: &Path, stop_after: Option<u64>) -> RunFolder {
