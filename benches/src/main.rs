@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use updraft_allocator::ReuseBlocks;
 
 use crate::arguments::{Arguments, Command, RunArguments};
 use crate::catalog::Entry;
@@ -42,6 +43,10 @@ use crate::machine::Machine;
 use crate::measure::{Effort, Outcome, measure};
 use crate::record::Record;
 use crate::strategy::{Host, Role, Strategy};
+
+/// The allocator of the program `updraft`, too.
+#[global_allocator]
+static MEMORY: ReuseBlocks = ReuseBlocks::new();
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -50,6 +50,7 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
     match request {
         Request::Prepare { problem, strategy, folder, threads } => {
             let (device, kernels, about) = strategy::open(&strategy)?;
+            crate::MEMORY.release();
             let base_bytes = match reserved_bytes(&device)? {
                 None => updraft_device::memory().resident_bytes,
                 reserved => reserved,

@@ -1,10 +1,10 @@
 //! An allocator that ends the program with an error if the system has no memory left.
-#![expect(unsafe_code, reason = "the trait of allocators is unsafe; each method is the system's")]
+#![expect(unsafe_code, reason = "the trait of allocators is unsafe; each method is another's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 
-/// The system's allocator for a program: without memory it prints an error with advice and exits.
+/// The allocator of a program: without memory it prints an error with advice and exits.
 ///
 /// By default Rust aborts, which writes a core dump and looks like a bug of the program.
 /// `Vec::try_reserve` never returns an error with this allocator: use it in programs, not in
@@ -13,25 +13,28 @@ use std::io::Write;
 /// # Example
 /// ```
 /// use updraft::EndWithoutMemory;
+/// use updraft_allocator::ReuseBlocks;
 ///
 /// #[global_allocator]
-/// static MEMORY: EndWithoutMemory = EndWithoutMemory::new("make the batch smaller");
+/// static MEMORY: EndWithoutMemory<ReuseBlocks> =
+///     EndWithoutMemory::new(ReuseBlocks::new(), "make the batch smaller");
 ///
 /// assert_eq!(vec![1; 100].len(), 100);
 /// ```
 #[derive(Debug)]
-pub struct EndWithoutMemory {
+pub struct EndWithoutMemory<A = System> {
+    memory: A,
     advice: &'static str,
 }
 
 /// The exit code of a run that failed.
 const FAILED: i32 = 1;
 
-impl EndWithoutMemory {
-    /// An allocator whose error ends with this advice.
+impl<A> EndWithoutMemory<A> {
+    /// An allocator over another, whose error ends with this advice.
     #[must_use]
-    pub const fn new(advice: &'static str) -> Self {
-        Self { advice }
+    pub const fn new(memory: A, advice: &'static str) -> Self {
+        Self { memory, advice }
     }
 
     /// Returns the address, or ends the program if it is null.
@@ -49,29 +52,29 @@ impl EndWithoutMemory {
     }
 }
 
-// SAFETY: every method is that of `System`, with the arguments that it was called with, and returns
+// SAFETY: every method is that of `memory`, with the arguments that it was called with, and returns
 // its result or does not return.
-unsafe impl GlobalAlloc for EndWithoutMemory {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for EndWithoutMemory<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller promises what `System` asks for.
-        let start = unsafe { System.alloc(layout) };
+        // SAFETY: the caller promises what `memory` asks for.
+        let start = unsafe { self.memory.alloc(layout) };
         self.checked(start, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller promises what `System` asks for.
-        let start = unsafe { System.alloc_zeroed(layout) };
+        // SAFETY: the caller promises what `memory` asks for.
+        let start = unsafe { self.memory.alloc_zeroed(layout) };
         self.checked(start, layout.size())
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: `start` comes from `System`, through one of the other methods.
-        unsafe { System.dealloc(start, layout) }
+        // SAFETY: `start` comes from `memory`, through one of the other methods.
+        unsafe { self.memory.dealloc(start, layout) }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: `start` comes from `System`, and the caller promises the rest.
-        let moved = unsafe { System.realloc(start, layout, bytes) };
+        // SAFETY: `start` comes from `memory`, and the caller promises the rest.
+        let moved = unsafe { self.memory.realloc(start, layout, bytes) };
         self.checked(moved, bytes)
     }
 }

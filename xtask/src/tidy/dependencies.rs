@@ -4,7 +4,8 @@ use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
 /// The library crates, which the application crates may all import.
-const LIBRARIES: [&str; 14] = [
+const LIBRARIES: [&str; 15] = [
+    "allocator",
     "distributed",
     "simd",
     "optim",
@@ -24,7 +25,8 @@ const LIBRARIES: [&str; 14] = [
 /// The table of docs/architecture.md: a missing pair is a forbidden dependency, and a missing crate
 /// is an error. The names in the second list are allowed, and [`LIBRARIES`] if the third column is
 /// true.
-const MAY_IMPORT: [(&str, &[&str], bool); 20] = [
+const MAY_IMPORT: [(&str, &[&str], bool); 21] = [
+    ("allocator", &[], false),
     ("device", &[], false),
     ("precision", &["simd"], false),
     ("simd", &[], false),

@@ -27,8 +27,13 @@ const WITHOUT_BURN: [&str; 7] = [
 ];
 
 /// Files that may contain `unsafe`: kernels on slices with their building blocks, and the
-/// allocator, whose trait is unsafe.
-const KERNELS: [&str; 3] = ["/src/kernels/", "crates/simd/", "crates/cli/src/allocator.rs"];
+/// allocators, whose trait is unsafe.
+const KERNELS: [&str; 4] = [
+    "/src/kernels/",
+    "crates/simd/",
+    "crates/allocator/src/reuse.rs",
+    "crates/cli/src/allocator.rs",
+];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();

@@ -3,9 +3,11 @@
 use std::process::ExitCode;
 
 use updraft::EndWithoutMemory;
+use updraft_allocator::ReuseBlocks;
 
 #[global_allocator]
-static MEMORY: EndWithoutMemory = EndWithoutMemory::new(
+static MEMORY: EndWithoutMemory<ReuseBlocks> = EndWithoutMemory::new(
+    ReuseBlocks::new(),
     "make `train.batch` or the model smaller, or raise the limit; what was saved is whole, and \
      `train --resume` continues from there",
 );

@@ -23,6 +23,15 @@ impl Plane<'_> {
     pub(super) const fn output_len(&self) -> usize {
         self.windows[0].len() * self.windows[1].len()
     }
+
+    /// Whether the windows of a row are its pairs of neighbors, which vectors compute.
+    fn has_pairs(&self) -> bool {
+        let columns = self.windows[1];
+        columns.iter().enumerate().all(|(index, window)| {
+            let pair = Window { start: 2 * index, count: 2, step: 1, divisor: columns[0].divisor };
+            *window == pair
+        })
+    }
 }
 
 impl Window {
@@ -30,7 +39,7 @@ impl Window {
     pub(super) const ONE: Self = Self { start: 0, count: 1, step: 1, divisor: 1 };
 
     #[inline(always)]
-    pub(super) fn inputs(self) -> impl Iterator<Item = usize> {
+    pub(super) fn inputs(self) -> impl Iterator<Item = usize> + Clone {
         (0..self.count).map(move |tap| self.start + tap * self.step)
     }
 }
@@ -41,16 +50,24 @@ fn larger(a: f32, b: f32) -> f32 {
     if b > a || b.is_nan() { b } else { a }
 }
 
+/// Whether a number is the maximum of a window in place of one before it.
+#[inline(always)]
+fn replaces(number: f32, best: f32) -> bool {
+    number > best || (number.is_nan() && !best.is_nan())
+}
+
 /// Reduces the rows of every window into `row`, then the columns into the result.
 #[inline(always)]
 fn join(
-    Plane { size: [_, width], windows: [rows, columns] }: Plane<'_>,
+    plane: Plane<'_>,
     x: &[f32],
     y: &mut [f32],
     row: &mut [f32],
     both: impl Fn(f32, f32) -> f32,
     finish: impl Fn(f32, usize) -> f32,
 ) {
+    let Plane { size: [_, width], windows: [rows, columns] } = plane;
+    let has_pairs = plane.has_pairs();
     for (window, y) in rows.iter().zip(y.chunks_exact_mut(columns.len())) {
         row.copy_from_slice(&x[window.start * width..][..width]);
         for input in window.inputs().skip(1) {
@@ -58,10 +75,56 @@ fn join(
                 *row = both(*row, x);
             }
         }
+        if has_pairs {
+            let divisor = window.divisor * columns[0].divisor;
+            for (&[left, right], y) in row.as_chunks().0.iter().zip(y) {
+                *y = finish(both(left, right), divisor);
+            }
+            continue;
+        }
         for (column, y) in columns.iter().zip(y) {
             let rest = column.inputs().skip(1);
             let joined = rest.fold(row[column.start], |joined, input| both(joined, row[input]));
             *y = finish(joined, window.divisor * column.divisor);
+        }
+    }
+}
+
+/// [`gradient_of_max`] of windows whose columns are pairs of neighbors.
+#[inline(always)]
+fn gradient_of_max_of_pairs(
+    Plane { size: [height, width], windows: [rows, columns] }: Plane<'_>,
+    depth: Window,
+    [x, dy]: [&[f32]; 2],
+    dx: &mut [f32],
+    row: &mut [f32],
+) {
+    // Of each window the maximum so far, and its place among the window's numbers.
+    let (best, place) = row[..2 * columns.len()].split_at_mut(columns.len());
+    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+        let slices = depth.inputs().map(|slice| slice * height);
+        let taps = slices.flat_map(|slice| window.inputs().map(move |row| (slice + row) * width));
+        best.fill(f32::NEG_INFINITY);
+        place.fill(0.0);
+        let mut first = 0.0;
+        for tap in taps.clone() {
+            let pairs = x[tap..][..width].as_chunks().0;
+            for ((best, place), &[left, right]) in best.iter_mut().zip(&mut *place).zip(pairs) {
+                let is_left = replaces(left, *best);
+                let (now, at) = if is_left { (left, first) } else { (*best, *place) };
+                let is_right = replaces(right, now);
+                (*best, *place) = if is_right { (right, first + 1.0) } else { (now, at) };
+            }
+            first += 2.0;
+        }
+        first = 0.0;
+        for tap in taps {
+            let pairs = dx[tap..][..width].as_chunks_mut().0;
+            for (([left, right], &place), &dy) in pairs.iter_mut().zip(&*place).zip(dy) {
+                *left += if place == first { dy } else { 0.0 };
+                *right += if place == first + 1.0 { dy } else { 0.0 };
+            }
+            first += 2.0;
         }
     }
 }
@@ -101,14 +164,18 @@ dispatch! {
     }
 
     /// Adds to `dx`, a feature map or a volume, the gradients of a plane of maxima, from `[x, dy]`;
-    /// `depth` is their window of slices.
+    /// `depth` is their window of slices; `row` as above.
     pub(crate) fn gradient_of_max(
         _simd,
         plane: Plane<'_>,
         depth: Window,
         inputs: [&[f32]; 2],
         dx: &mut [f32],
+        row: &mut [f32],
     ) {
+        if plane.has_pairs() {
+            return gradient_of_max_of_pairs(plane, depth, inputs, dx, row);
+        }
         let [x, dy] = inputs;
         let Plane { size: [height, width], windows: [rows, columns] } = plane;
         for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
@@ -117,7 +184,7 @@ dispatch! {
                 for slice in depth.inputs() {
                     for row in window.inputs().map(|row| (slice * height + row) * width) {
                         for input in column.inputs().map(|column| row + column) {
-                            if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
+                            if replaces(x[input], x[best]) {
                                 best = input;
                             }
                         }
@@ -137,8 +204,16 @@ dispatch! {
         row: &mut [f32],
     ) {
         let Plane { size: [_, width], windows: [rows, columns] } = plane;
+        let has_pairs = plane.has_pairs();
         for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
             row.fill(0.0);
+            if has_pairs {
+                let divisor = (window.divisor * columns[0].divisor) as f32;
+                for (pair, &dy) in row.as_chunks_mut::<2>().0.iter_mut().zip(dy) {
+                    *pair = [dy / divisor; 2];
+                }
+            }
+            let columns = if has_pairs { &[] } else { columns };
             for (column, &dy) in columns.iter().zip(dy) {
                 let share = dy / (window.divisor * column.divisor) as f32;
                 column.inputs().for_each(|input| row[input] += share);

@@ -280,13 +280,15 @@ pub(crate) fn pool_gradient_into<'a, const D: usize>(
         dx.fill(0.0);
         let Some(depths) = geometry.depths() else {
             return match pooling {
-                Pooling::Max => plane::gradient_of_max(vectors, plane, Window::ONE, [x, dy], dx),
+                Pooling::Max => {
+                    plane::gradient_of_max(vectors, plane, Window::ONE, [x, dy], dx, row);
+                }
                 Pooling::Average => plane::gradient_of_average(vectors, plane, dy, dx, row),
             };
         };
         for (window, dy) in depths.iter().zip(dy.chunks_exact(plane.output_len())) {
             if pooling == Pooling::Max {
-                plane::gradient_of_max(vectors, plane, *window, [x, dy], dx);
+                plane::gradient_of_max(vectors, plane, *window, [x, dy], dx, row);
                 continue;
             }
             shared.fill(0.0);

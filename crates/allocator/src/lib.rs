@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+mod blocks;
+mod reuse;
+
+pub use reuse::ReuseBlocks;
