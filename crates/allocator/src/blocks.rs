@@ -3,7 +3,7 @@
 /// The limit of kept blocks. The list is part of the allocator, since it cannot allocate.
 const MOST: usize = 1024;
 
-/// For how many allocations of large blocks a block is kept that nobody takes: more than the steps
+/// For how many allocations of large blocks a block is kept that none of them takes: more than the steps
 /// of an epoch of most networks allocate between two evaluations.
 const MOST_UNUSED: u64 = 1 << 14;
 
@@ -81,7 +81,7 @@ impl Blocks {
     }
 
     /// Removes a block that has to go back to the system: the one freed first, if there are too many,
-    /// too much is kept, or nobody took it for long.
+    /// too much is kept, or no request took it for long.
     pub(crate) fn surplus(&mut self) -> Option<Block> {
         let first = self.kept[..self.count].first()?;
         let is_full = self.count == MOST;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_that_nobody_takes_goes_back_to_the_system() {
+    fn a_block_that_no_request_takes_goes_back_to_the_system() {
         let (mut blocks, mut fresh) = (Blocks::new(), 0);
         let [unused, other] = [100, 1].map(|bytes| allocate(&mut blocks, &mut fresh, bytes));
         free(&mut blocks, unused, 100);

@@ -20,7 +20,7 @@ const PAGE: usize = 1 << 12;
 /// volumes that took as long as the convolution.
 ///
 /// Used and kept blocks together are never more than used blocks have been, so that the peak memory
-/// of a program does not grow. A block that nobody takes for a long time goes back to the system.
+/// of a program does not grow. A block that no request takes for a long time goes back to the system.
 ///
 /// # Example
 /// ```
@@ -111,7 +111,7 @@ fn block(layout: Layout) -> Option<Layout> {
 }
 
 // SAFETY: small requests are the system's. A large one gets a block of the system's of at least its
-// size and of its alignment, which nobody uses; it is kept, and later freed, with its own layout.
+// size and of its alignment, which is not used elsewhere; it is kept, and later freed, with its own layout.
 unsafe impl GlobalAlloc for ReuseBlocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(block) = block(layout) else {

@@ -123,7 +123,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["predict", images, "a.png", "--device", "cuda:0"], ABSENT),
         (vec!["predict", images, "a.png", "--out", "o.tif"], "leave out --out"),
         (vec!["predict", images, "gone.png", "--out", "o.tif"], "leave out --out"),
-        (vec!["predict", tables, "a.png", "--out", "o.tif"], "leave out --out"),
+        (
+            vec!["predict", tables, "a.png", "--out", "o.tif"],
+            "`o.tif` does not end in .csv or .tsv",
+        ),
         (vec!["predict", converter, "a.png"], "--out FILE"),
         (vec!["predict", converter, "a.png", "b.png", "--out", "o.tif"], "--out is one file"),
         (vec!["predict", converter, "gone.png", "--out", "o.tif"], "cannot read `gone.png`"),

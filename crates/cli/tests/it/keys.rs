@@ -1,4 +1,5 @@
 //! Keys of a configuration: an error names the key that was written and one requirement.
+// tidy: long because it has a table of all settings that are refused
 
 use std::fs;
 use std::path::Path;

@@ -316,7 +316,7 @@ fn data_that_no_trial_can_learn_from_is_refused_before_the_first_trial() {
         ("data.leave_out=[]", "the column `none` has no value in any training row"),
         ("data.files=['flat.csv']", "the target `y` is `3` in every training row"),
         ("data.files=['gone.csv']", "gone.csv"),
-        ("data.features=['z']", "no column `z`"),
+        ("data.leave_out=['z']", "`z`"),
     ] {
         let said = run(dir.path(), &["tune", "c.toml", "--data", ".", "--set", set]);
         assert_eq!(said.code, 2, "{set}: {}", said.stderr);

@@ -74,7 +74,7 @@ pub(crate) fn full_on_rank_0(whole: &Path, expected: &BTreeMap<String, String>) 
     println!("a full disk on rank 0: both ranks end, and the resumed run has the same checkpoint");
 }
 
-/// Rank 1 has a folder of its own: both are told, and no run folder is left.
+/// Rank 1 has a folder of its own: both report it, and no run folder is left.
 pub(crate) fn not_shared() {
     if !has_mounts() {
         println!("SKIPPED: storage that is not shared: no mounts in a namespace (`unshare -rm`)");

@@ -15,7 +15,7 @@ pub(super) fn check_start<W: Workload>(
     device: &Device,
 ) -> Result<(), RunError> {
     let (samples, batch) = (Workload::about(workload).train_samples, plan.train.batch);
-    // A task may not tell how many there are, and an automatic batch is not known yet.
+    // A task may not know how many there are, and an automatic batch is not known yet.
     if (1..batch).contains(&samples) && plan.train.auto_batch.is_none() {
         return Err(TrainError::NoBatches { samples, batch }.into());
     }

@@ -1,4 +1,4 @@
-//! The absolute path of a file without links, to tell whether two names are one file.
+//! The absolute path of a file without links, by which two names of one file are compared.
 
 use std::path::{Path, PathBuf};
 

@@ -15,6 +15,7 @@ mod pruning;
 mod quantization_aware;
 mod rank_costs;
 mod ranks;
+mod ranks_gradients;
 mod refusals;
 mod resident;
 mod tables;

@@ -65,7 +65,7 @@ fn thresholds_have_the_scores_of_chance_on_shuffled_targets() {
     // the mean of twelve labels 0.025.
     let (sold, tags) = (value("sold-auc"), value("tags-auc"));
     assert!((sold - 0.5).abs() < 0.24 && (tags - 0.5).abs() < 0.08, "AUC {sold}, {tags}");
-    // Whoever always predicts a label of 30 % of the rows has an F1 of 0.46; thresholds that are
+    // A label of 30 % of the rows that is always predicted has an F1 of 0.46; thresholds that are
     // fitted to the test rows have more.
     let f1 = value("tags-macro-f1");
     assert!(f1 < 0.48, "macro F1 {f1}");

@@ -298,7 +298,7 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
         request.check()?;
         let mut table = PredictionTable::create(request, &self.own.targets, &self.coding.codes)?;
         let mut blocks = RowBlocks::new(self, &request.input);
-        while let Some((_, predicted)) = blocks.predict_targets()? {
+        while let Some(predicted) = blocks.predict_targets()? {
             predicted.iter().try_for_each(|targets| table.add(targets))?;
             if progress(table.rows()).is_break() {
                 return Err(RunError::Stopped { what: "all rows were predicted" });
@@ -345,16 +345,16 @@ impl<'a, N: RowNetwork> RowBlocks<'a, N> {
         blocks.next().transpose().map_err(|error| self.predictor.refuse(error))
     }
 
-    /// The predictions of the next block, with the number of rows before it.
-    fn predict_targets(&mut self) -> Result<Option<(usize, Vec<Vec<PredictedTarget>>)>, RunError> {
+    /// The predictions of the rows of the next block.
+    fn predict_targets(&mut self) -> Result<Option<Vec<Vec<PredictedTarget>>>, RunError> {
         let Some(mut table) = self.read()? else { return Ok(None) };
-        let (rows, before) = (table.rows(), self.before);
+        let rows = table.rows();
         for (name, value) in self.opened.iter().flat_map(|(_, of_file)| of_file) {
             table = table.with_numbers(name, vec![*value; rows])?;
         }
-        let predicted = self.predictor.predict_targets(&self.path, &table, before)?;
+        let predicted = self.predictor.predict_targets(&self.path, &table, self.before)?;
         self.before += rows;
-        Ok(Some((before, predicted)))
+        Ok(Some(predicted))
     }
 }
 
@@ -366,7 +366,8 @@ impl<N: RowNetwork> SampleBlocks for RowBlocks<'_, N> {
     }
 
     fn predict(&mut self) -> Result<Option<Vec<Predicted>>, RunError> {
-        let Some((before, predicted)) = self.predict_targets()? else { return Ok(None) };
+        let before = self.before;
+        let Some(predicted) = self.predict_targets()? else { return Ok(None) };
         let of_row = |(row, targets)| Predicted {
             sample: format!("{} row {row}", self.path.display()),
             outcome: Outcome::Targets(targets),
