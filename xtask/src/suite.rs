@@ -10,30 +10,33 @@ use crate::{arm, is_here, print, updraft};
 /// The program first, so that nothing is compiled twice after `train`.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
 
-/// The same with the feature of ranks over MPI and their tests, so that nothing is compiled twice.
-const STEPS_WITH_MPI: [Cargo<'_>; 2] =
-    [BUILD_WITH_MPI, Cargo::new("test --workspace --features updraft/mpi,updraft-trainer/mpi")];
+/// The library that reads the headers of MPI at build time.
+pub(crate) const LIBCLANG: &str = "libclang";
 
-pub(crate) const BUILD_WITH_MPI: Cargo<'_> =
-    Cargo::new("build --workspace --features updraft/mpi,updraft-trainer/mpi --bin updraft");
-
-/// What ranks over MPI need, at build time a library that reads headers.
-pub(crate) const MPI: [&str; 3] = ["mpirun", "mpicc", LIBCLANG];
-const LIBCLANG: &str = "libclang";
-
-/// With the features of the whole workspace, so that nothing else is compiled again.
-const TURBOJPEG: [&str; 2] = [
-    "test --workspace --features updraft-data/turbojpeg --test turbojpeg",
-    "test --workspace --features updraft/mpi,updraft-trainer/mpi,updraft-data/turbojpeg --test turbojpeg",
+/// Tests that run only if the programs that they need are installed.
+const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
+    // With the features of the whole workspace, so that nothing else is compiled again.
+    (
+        "JPEG decoding by libjpeg-turbo",
+        if cfg!(target_arch = "x86_64") { &["cmake", "nasm"] } else { &["cmake"] },
+        Cargo::new("test --workspace --features updraft-data/turbojpeg --test turbojpeg"),
+    ),
+    (
+        "ranks over MPI",
+        &["mpirun", "mpicc", LIBCLANG],
+        Cargo::new("test --workspace --features updraft/mpi,updraft-trainer/mpi --test mpi"),
+    ),
 ];
-const NEEDS_OF_TURBOJPEG: &[&str] =
-    if cfg!(target_arch = "x86_64") { &["cmake", "nasm"] } else { &["cmake"] };
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {
-    let has_mpi = is_tested("ranks over MPI", &MPI);
-    let mut steps = if has_mpi { STEPS_WITH_MPI } else { STEPS }.to_vec();
-    if is_tested("JPEG decoding by libjpeg-turbo", NEEDS_OF_TURBOJPEG) {
-        steps.push(Cargo::new(TURBOJPEG[usize::from(has_mpi)]));
+    let mut steps = STEPS.to_vec();
+    for (name, needs, step) in OPTIONAL {
+        let missing: Vec<_> = needs.iter().copied().filter(|need| !is_installed(need)).collect();
+        if missing.is_empty() {
+            steps.push(step);
+        } else {
+            print(&format!("not tested: {name}, which needs {}", missing.join(" and ")));
+        }
     }
     for step in steps {
         print(&format!("> {}", step.typed()));
@@ -53,15 +56,6 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
         }
         None => arm::run(dry_run),
     }
-}
-
-/// Whether everything that tests need is installed; prints what is missing.
-fn is_tested(name: &str, needs: &[&str]) -> bool {
-    let missing: Vec<_> = needs.iter().copied().filter(|need| !is_installed(need)).collect();
-    if !missing.is_empty() {
-        print(&format!("not tested: {name}, which needs {}", missing.join(" and ")));
-    }
-    missing.is_empty()
 }
 
 pub(crate) fn is_installed(need: &str) -> bool {

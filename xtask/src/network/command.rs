@@ -10,7 +10,12 @@ use serde_json::Value;
 use super::measured::{Measured, percentile};
 use super::namespaces::{Failure, Network, SUBNET, succeeded};
 use super::options::Options;
-use crate::{complain, print, refuse, suite, target};
+use crate::cargo::Cargo;
+use crate::{complain, is_here, print, refuse, suite, target};
+
+/// The features of the tests over MPI, so that nothing else is compiled again.
+const BUILD: Cargo<'_> =
+    Cargo::new("build --workspace --features updraft/mpi,updraft-trainer/mpi --bin updraft");
 
 /// The training: the quickstart with a larger batch.
 const SET: [&str; 2] = ["--set", "train.batch=128"];
@@ -34,7 +39,7 @@ pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if dry_run {
-        print(&format!("> {}", suite::BUILD_WITH_MPI.typed()));
+        print(&format!("> {}", BUILD.typed()));
         print(&format!(
             "> train on {} ranks in namespaces, joined by {} with {}",
             options.ranks, options.rate, options.latency
@@ -49,7 +54,7 @@ pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
         }
         Err(Failure::Failed(reason)) => return failed(&reason),
     };
-    if let Err(code) = suite::BUILD_WITH_MPI.run() {
+    if let Err(code) = BUILD.run() {
         return code;
     }
     match measure(&options, &network) {
@@ -73,10 +78,14 @@ fn missing() -> Option<String> {
         return Some("the user root".to_owned());
     }
     let iproute = |program: &str| Command::new(program).arg("-V").output().is_ok();
-    let of_iproute = ["ip", "tc"].map(|program| (iproute(program), program));
-    let of_mpi = suite::MPI.map(|need| (suite::is_installed(need), need));
-    let checks = of_iproute.iter().chain(&of_mpi);
-    let missing: Vec<&str> = checks.filter(|(is, _)| !is).map(|(_, name)| *name).collect();
+    let checks: [(bool, &str); 5] = [
+        (iproute("ip"), "`ip` (iproute2)"),
+        (iproute("tc"), "`tc` (iproute2)"),
+        (is_here("mpirun"), "`mpirun`"),
+        (is_here("mpicc"), "`mpicc`"),
+        (suite::is_installed(suite::LIBCLANG), "libclang"),
+    ];
+    let missing: Vec<&str> = checks.iter().filter(|(is, _)| !is).map(|(_, name)| *name).collect();
     (!missing.is_empty()).then(|| missing.join(" and "))
 }
 

@@ -7,7 +7,7 @@ use crate::processes::updraft;
 /// The short form of what `endured_for_long` does for minutes.
 pub(crate) fn endured() {
     same_bits(10, 2);
-    within_noise(12, 3);
+    within_noise(6, 3);
 }
 
 /// Fifty kills of two ranks, of four, and of four that continue on fewer.
