@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::Ranged;
 
 /// The least distance of two labels as a fraction of the axis: the width of a label such as `0.0005`.
-const LEAST_GAP: f64 = 0.125;
+const LEAST_GAP: f64 = 0.12;
 
 /// Multiples of each power of ten with a label, the finest first.
 const MULTIPLES: [&[f64]; 4] = [
