@@ -19,8 +19,8 @@ const PAGE: usize = 1 << 12;
 /// blocks to the operating system, which clears each page when it is used again: for convolutions of
 /// volumes that took as long as the convolution.
 ///
-/// Used and kept blocks together are never more than used blocks have been, so that the peak memory
-/// of a program does not grow. A block that no request takes for a long time goes back to the system.
+/// Used and kept blocks together are never more than used blocks alone have been; memory that was
+/// allocated and never touched counts as used. A block that no request takes for a long time goes back to the system.
 ///
 /// # Example
 /// ```

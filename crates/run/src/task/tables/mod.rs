@@ -245,7 +245,7 @@ impl Predictor for TablesPlan {
     }
 
     fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
-        // It has another name than a table.
+        // The output has the name of an image, which the check of tables refuses.
         self.check_table(&TablePrediction::new(&request.input, &request.output))
     }
 
