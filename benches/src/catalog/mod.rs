@@ -393,19 +393,25 @@ mod tests {
     #[test]
     fn our_strategies_are_right_on_the_small_shape_of_every_entry() {
         let folder = tempfile::tempdir().expect("a folder");
+        let mut proved = Vec::new();
         for entry in entries() {
+            let ids: Vec<String> =
+                strategy::ours(&entry.problem).into_iter().map(|ours| ours.id).collect();
             let small = entry.problem.task().small();
+            if proved.contains(&(small.clone(), ids.clone())) {
+                continue;
+            }
             let task = small.task();
             task.write_inputs(folder.path()).expect("written");
             let reference = task.reference().expect("computable");
             let mut outputs = Outputs::new();
-            for strategy in strategy::ours(&entry.problem) {
-                let (device, kernels, _) = strategy::open(&strategy.id).expect(&strategy.id);
+            for id in &ids {
+                let (device, kernels, _) = strategy::open(id).expect(id);
                 let site = Site { device, kernels, threads: 2, folder: folder.path().to_owned() };
                 let run = task.on_burn(&site).and_then(|mut run| run.outputs());
                 outputs = run.expect(&entry.id);
-                let proof = task.compare(&strategy.id, &outputs, &reference).expect("comparable");
-                assert!(proof.error <= proof.tolerance, "{} {}: {proof:?}", entry.id, strategy.id);
+                let proof = task.compare(id, &outputs, &reference).expect("comparable");
+                assert!(proof.error <= proof.tolerance, "{} {id}: {proof:?}", entry.id);
             }
             // A reference of zeros, or one that every result equals, would not detect errors.
             for (name, values) in &reference {
@@ -415,6 +421,7 @@ mod tests {
                 let error = error_of(&outputs, &reference).expect("comparable");
                 assert!(error > task.tolerance(), "{} `{name}` proves nothing", entry.id);
             }
+            proved.push((small, ids));
         }
     }
 

@@ -39,7 +39,7 @@ fn precisions() -> Vec<&'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_stopped_run_of_any_settings_ends_in_the_bits_of_the_whole_one(
