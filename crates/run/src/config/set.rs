@@ -27,22 +27,22 @@ impl Set {
         let end = end_of_key(text).ok_or_else(malformed)?;
         let (key, value) = (text[..end].trim(), text[end + 1..].trim());
         let names = names(key).ok_or_else(malformed)?;
-        if names[0] == INHERIT {
-            return Err(ConfigError::Value {
-                place: String::new(),
-                key: INHERIT.to_owned(),
-                value: value.to_owned(),
-                expected: "given in a file, not with --set: name both files in a config, \
-                           `inherit = [\"recipes/early-accuracy.toml\", \"cifar10.toml\"]`"
-                    .to_owned(),
-            });
-        }
         let parsed = || {
             let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok();
             parsed.and_then(|mut table| table.remove("v"))
         };
         let value = (!value.is_empty())
             .then(|| parsed().unwrap_or_else(|| Value::String(value.to_owned())));
+        if names[0] == INHERIT {
+            return Err(ConfigError::Value {
+                place: String::new(),
+                key: INHERIT.to_owned(),
+                value: value.map_or_else(String::new, |value| value.to_string()),
+                expected: "given in a file, not with --set: name both files in a config, \
+                           `inherit = [\"recipes/early-accuracy.toml\", \"cifar10.toml\"]`"
+                    .to_owned(),
+            });
+        }
         Ok(Self { text: text.to_owned(), names, value })
     }
 
