@@ -74,7 +74,7 @@ impl Set {
     /// Changes the value in a table.
     ///
     /// # Errors
-    /// [`ConfigError::Set`] for a key inside of a value that is not a table.
+    /// [`ConfigError::Set`] for a key inside a value that is not a table.
     pub(super) fn apply(&self, table: &mut Table) -> Result<(), ConfigError> {
         let (last, way) = self.split();
         if self.is_removal() && !self.is_in(table) {
