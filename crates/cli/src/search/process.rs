@@ -180,7 +180,7 @@ mod tests {
             let message = Message::Epoch { epoch, value: Some(0.5) };
             sender.send(serde_json::to_string(&message).expect("JSON")).expect("open");
         }
-        // A listener that ignores the request hears the end.
+        // Without a sender, a listener that ignores the request returns, too.
         drop(sender);
         let epochs = Cell::new(0);
         let is_stopping = || epochs.get() == 3;
