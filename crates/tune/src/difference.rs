@@ -24,7 +24,8 @@ fn first_difference(found: &Value, own: &Value, at: &str) -> Option<(String, Str
     match (found, own) {
         (Value::Object(a), Value::Object(b)) => {
             let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
-            keys.sort_unstable();
+            // The other keys of a table depend on its kind.
+            keys.sort_unstable_by_key(|key| (*key != "kind", *key));
             keys.dedup();
             keys.into_iter().find_map(|key| {
                 let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };

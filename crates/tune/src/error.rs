@@ -28,6 +28,15 @@ pub enum TuneError {
         /// The difference, with both values.
         difference: String,
     },
+    /// The folder contains something else than a study.
+    #[error(
+        "`{}` is not empty and has no study; use a new or an empty folder, or the one of a study to \
+         continue it", .folder.display()
+    )]
+    NotAStudy {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A line of the journal is invalid.
     #[error(
         "line {line} of `{}` is damaged: {cause}; restore the file, or remove the line to continue \

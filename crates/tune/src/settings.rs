@@ -120,7 +120,8 @@ pub struct StudySettings {
     pub seed: u64,
     /// The number of trials of the study, including those of earlier calls.
     pub trials: u64,
-    /// How often a trial is started if its process ends without a result.
+    /// How often a trial is started if its process ends without a result: a limit for trials that
+    /// bring down their machine.
     pub attempts: u64,
     /// Settings that all trials share; a study can be continued only with equal ones.
     pub shared: serde_json::Value,

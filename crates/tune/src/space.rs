@@ -223,8 +223,9 @@ impl Space {
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
         if let Some(twice) = found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let place = place(&twice[0].0);
-            return Err(TuneError::setting(place, "given twice", "given once"));
+            let key = &twice[0].0;
+            let expected = format!("given once, as `tune.space.\"{key}\"` or without the quotes");
+            return Err(TuneError::setting(place(key), "given twice", expected));
         }
         let mut waiting = Vec::new();
         for (key, table) in found {

@@ -1,7 +1,7 @@
 //! A study: hands out trials and records their results in a journal that any process can continue.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -93,9 +93,11 @@ impl Study {
     /// Creates a study in a folder, or continues the existing one.
     ///
     /// # Errors
-    /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::Damaged`] for a
-    /// journal that cannot be read, [`TuneError::NoLocks`], and [`TuneError::Io`].
+    /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::NotAStudy`] for one
+    /// with other files, [`TuneError::Damaged`] for a journal that cannot be read,
+    /// [`TuneError::NoLocks`], and [`TuneError::Io`].
     pub fn open(folder: &Path, settings: StudySettings) -> Result<Self, TuneError> {
+        refuse_other_files(folder)?;
         std::fs::create_dir_all(folder).map_err(|cause| TuneError::io("create", folder, cause))?;
         let state = State {
             journal: Journal::open(&folder.join(JOURNAL))?,
@@ -114,12 +116,14 @@ impl Study {
         Ok(study)
     }
 
-    /// Checks that a folder has no other study, and writes nothing.
+    /// Checks that a folder has no other study and no other files, and writes nothing.
     ///
     /// # Errors
-    /// [`TuneError::OtherStudy`] with the difference, [`TuneError::Damaged`] for a journal whose
-    /// first line cannot be read, and [`TuneError::Io`].
+    /// [`TuneError::OtherStudy`] with the difference, [`TuneError::NotAStudy`],
+    /// [`TuneError::Damaged`] for a journal whose first line cannot be read, and
+    /// [`TuneError::Io`].
     pub fn check(folder: &Path, settings: &StudySettings) -> Result<(), TuneError> {
+        refuse_other_files(folder)?;
         let path = folder.join(JOURNAL);
         if !path.exists() {
             return Ok(());
@@ -311,6 +315,20 @@ impl Study {
         let done = state.read(self).and_then(|()| work(self, &mut state));
         state.journal.unlock();
         done
+    }
+}
+
+/// Returns an error for a folder that has files and no journal.
+fn refuse_other_files(folder: &Path) -> Result<(), TuneError> {
+    let is_empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => true,
+        Err(cause) => return Err(TuneError::io("read", folder, cause)),
+    };
+    // A study's first file is its journal, so that one that is created meanwhile is found here.
+    match is_empty || folder.join(JOURNAL).exists() {
+        true => Ok(()),
+        false => Err(TuneError::NotAStudy { folder: folder.to_owned() }),
     }
 }
 

@@ -36,7 +36,8 @@ pub(crate) struct CompareArgs {
     /// The folder that holds the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Change one value in every arm, such as --set train.epochs=3 (repeatable)
+    /// Change one value in every arm, such as --set train.epochs=3;
+    /// KEY= removes a key (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Use a profile in place of the config's own keys of performance, in every arm: default,

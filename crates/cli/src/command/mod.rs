@@ -57,7 +57,8 @@ pub(crate) struct ConfigArgs {
     /// The folder that holds the data
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Change one value of the config, such as --set train.epochs=3 (repeatable)
+    /// Change one value of the config, such as --set train.epochs=3;
+    /// KEY= removes a key (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     /// Use a profile in place of the config's own keys of performance: default, throughput,

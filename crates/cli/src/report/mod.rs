@@ -1,6 +1,8 @@
 //! The report of a run, and of comparisons, as one self-contained HTML page.
 
+mod category_axis;
 mod log_axis;
+mod marks;
 mod options;
 mod page;
 mod pictures;

@@ -36,6 +36,8 @@ td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
 td:first-child { min-width: 7rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
                        white-space: nowrap; }
+.trials th { vertical-align: bottom; } .trials th.number { white-space: normal; }
+.trials td:first-child { min-width: 3rem; } .trials td:last-child { min-width: 10rem; }
 .confusion td, .confusion th { padding: .1rem .35rem; text-align: right; font-weight: normal;
                                font-size: 13px; white-space: nowrap; }
 .confusion th.turned { vertical-align: bottom; }

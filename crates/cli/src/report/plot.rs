@@ -27,7 +27,7 @@ pub(crate) enum Scale {
 }
 
 /// A color-blind safe palette (Okabe and Ito 2008).
-const COLORS: [RGBColor; 6] = [
+pub(super) const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -90,7 +90,7 @@ pub(super) fn scatter(
     let (x, y) = (padded(x), padded(y));
     let ends = [(x.start, x.start), (x.end, x.end)];
     let mut svg = String::new();
-    let drawn = framed(&mut svg, title, (x_name, y_name), (x, y), |chart| {
+    let drawn = framed(&mut svg, title, (x_name, y_name), (x, y), &axis_label, |chart| {
         if has_diagonal {
             let gray = RGBColor(120, 126, 134).stroke_width(1);
             chart.draw_series(LineSeries::new(ends, gray)).map_err(|error| error.to_string())?;
@@ -106,57 +106,6 @@ pub(super) fn scatter(
     let dot =
         format!("<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">●&#160;a sample</span>");
     Ok(format!("<figure>\n<p class=\"key\">{dot}{line}</p>\n{svg}\n</figure>\n"))
-}
-
-/// Draws the points of curves with a line of colored names above them, and a line through those of
-/// the curves from place `lines` on; empty without a finite point.
-pub(super) fn dots(
-    title: &str,
-    (x_name, y_name): (&str, &str),
-    scale: Scale,
-    curves: &[Curve],
-    lines: usize,
-) -> Result<String> {
-    let is_drawn =
-        |point: &&(f64, f64)| has_place(point) && (scale == Scale::Linear || point.0 > 0.0);
-    let points = || curves.iter().flat_map(|curve| &curve.points).filter(is_drawn);
-    if points().next().is_none() {
-        return Ok(String::new());
-    }
-    let x = span(points().map(|point| point.0));
-    let y = padded(span(points().map(|point| point.1)));
-    let mut svg = String::new();
-    let names = (x_name, y_name);
-    let drawn = match scale {
-        Scale::Linear => {
-            framed(&mut svg, title, names, (padded(x), y), |chart| scattered(chart, curves, lines))
-        }
-        Scale::Logarithmic => {
-            let x = LogAxis::new(padded_factors(x));
-            framed(&mut svg, title, names, (x, y), |chart| scattered(chart, curves, lines))
-        }
-    };
-    drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
-    Ok(format!("<figure>\n<p class=\"key\">{}</p>\n{svg}\n</figure>\n", key(curves, is_drawn)))
-}
-
-/// Draws the points of curves into a chart.
-fn scattered<X: Ranged<ValueType = f64>>(
-    chart: &mut Chart<'_, X>,
-    curves: &[Curve],
-    lines: usize,
-) -> Result<(), String> {
-    for (at, (curve, color)) in curves.iter().zip(COLORS.iter().cycle()).enumerate() {
-        let points = || curve.points.iter().copied().filter(has_place);
-        if at >= lines && lines > 0 {
-            let line = LineSeries::new(points(), color.stroke_width(1));
-            chart.draw_series(line).map_err(|error| error.to_string())?;
-        }
-        let (size, style) = if at == 0 { (3, color.mix(0.5)) } else { (2, color.mix(1.0)) };
-        let dots = points().map(|point| Circle::new(point, size, style.filled()));
-        chart.draw_series(dots).map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 /// The names of the curves that have a point, in their colors.
@@ -185,28 +134,34 @@ pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) ->
     }
     let x = start..end;
     let mut svg = String::new();
-    let drawn = framed(&mut svg, title, (x_name, "count"), (x, 0.0..1.05 * most), |chart| {
-        let bar = |(at, &count): (usize, &u64)| {
-            let left = start + width * at as f64;
-            Rectangle::new([(left, 0.0), (left + width, count as f64)], COLORS[0].mix(0.7).filled())
-        };
-        let bars = counts.iter().enumerate().map(bar);
-        chart.draw_series(bars).map_err(|error| error.to_string())?;
-        Ok(())
-    });
+    let drawn =
+        framed(&mut svg, title, (x_name, "count"), (x, 0.0..1.05 * most), &axis_label, |chart| {
+            let bar = |(at, &count): (usize, &u64)| {
+                let left = start + width * at as f64;
+                Rectangle::new(
+                    [(left, 0.0), (left + width, count as f64)],
+                    COLORS[0].mix(0.7).filled(),
+                )
+            };
+            let bars = counts.iter().enumerate().map(bar);
+            chart.draw_series(bars).map_err(|error| error.to_string())?;
+            Ok(())
+        });
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
     Ok(format!("<figure>\n{svg}\n</figure>\n"))
 }
 
 /// A chart whose vertical axis is linear.
-type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
+pub(super) type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
 
-/// Draws axes and calls `fill` for the content; an axis with an empty name has no label.
-fn framed<A>(
+/// Draws axes and calls `fill` for the content; an axis with an empty name has no label. `x_label`
+/// formats values of the horizontal axis, given its range.
+pub(super) fn framed<A>(
     svg: &mut String,
     title: &str,
     (x_name, y_name): (&str, &str),
     (x, y): (A, Range<f64>),
+    x_label: &dyn Fn(f64, &Range<f64>) -> String,
     fill: impl FnOnce(&mut Chart<'_, A::CoordDescType>) -> Result<(), String>,
 ) -> Result<(), String>
 where
@@ -224,7 +179,7 @@ where
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
     let (x_range, y_range) = (chart.x_range(), chart.y_range());
-    let x_label = |value: &f64| axis_label(*value, &x_range);
+    let x_label = |value: &f64| x_label(*value, &x_range);
     let y_label = |value: &f64| axis_label(*value, &y_range);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_name)
@@ -242,7 +197,7 @@ where
 }
 
 /// A value of an axis, without digits that are rounding errors.
-fn axis_label(value: f64, range: &Range<f64>) -> String {
+pub(super) fn axis_label(value: f64, range: &Range<f64>) -> String {
     // Steps are added up to the value, so that zero becomes a difference of large numbers.
     if value.abs() < 1e-12 * range.start.abs().max(range.end.abs()) {
         return "0".to_owned();
@@ -265,7 +220,7 @@ where
     A: AsRangedCoord<Value = f64>,
     A::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    framed(svg, title, (x_name, ""), spans, |chart| {
+    framed(svg, title, (x_name, ""), spans, &axis_label, |chart| {
         for (curve, color) in curves.iter().zip(COLORS.iter().cycle()) {
             let points = curve.points.iter().copied().filter(has_place);
             // A single point has no line.
@@ -284,11 +239,11 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-fn has_place((x, y): &(f64, f64)) -> bool {
+pub(super) fn has_place((x, y): &(f64, f64)) -> bool {
     x.abs() <= MOST && y.abs() <= MOST
 }
 
-fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
+pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
     low..high
@@ -296,7 +251,7 @@ fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
 
 /// Adds a margin on both sides, also for a single value and for values that are equal up to
 /// rounding.
-fn padded(range: Range<f64>) -> Range<f64> {
+pub(super) fn padded(range: Range<f64>) -> Range<f64> {
     let size = range.start.abs().max(range.end.abs());
     let room = match range.end - range.start {
         width if width > 1e-9 * size => 0.03 * width,
@@ -307,7 +262,7 @@ fn padded(range: Range<f64>) -> Range<f64> {
 
 /// The same of positive values on a logarithmic axis, whose labels begin at a power of ten: one that
 /// is near is included.
-fn padded_factors(range: Range<f64>) -> Range<f64> {
+pub(super) fn padded_factors(range: Range<f64>) -> Range<f64> {
     const ROOM: f64 = 1.15;
     let power = 10_f64.powf(range.start.log10().floor());
     let start = if range.start < 3.0 * power { power } else { range.start };

@@ -9,8 +9,9 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use updraft_tune::{Direction, Objective, Parameter, Range, Study, TrialRecord, TrialState};
 
+use super::marks::{Axis, Mark, Series, marks};
 use super::page::document;
-use super::plot::{Curve, Scale, dots, escape};
+use super::plot::escape;
 use crate::search::{Found, value_text};
 use crate::wrap::counted;
 
@@ -68,27 +69,45 @@ fn finished(at: usize, trials: &[TrialRecord]) -> impl Iterator<Item = (&TrialRe
     trials.iter().filter(is_finished).map(move |trial| (trial, trial.values[at]))
 }
 
+/// Pruned trials with the last value of objective `at`; a study with several prunes none.
+fn pruned(at: usize, trials: &[TrialRecord]) -> impl Iterator<Item = (&TrialRecord, f64)> {
+    let is_pruned = move |trial: &&TrialRecord| trial.state == TrialState::Pruned && at == 0;
+    trials.iter().filter(is_pruned).filter_map(|trial| {
+        let (_, value) = trial.intermediate.last()?;
+        Some((trial, *value))
+    })
+}
+
+/// The values of an objective over what `place` returns for a trial: finished and pruned trials.
+fn values_over(
+    at: usize,
+    trials: &[TrialRecord],
+    place: impl Fn(&TrialRecord) -> Option<f64>,
+) -> [Series; 2] {
+    let point = |(trial, value)| Some((place(trial)?, value));
+    let kept = finished(at, trials).filter_map(point).collect();
+    let stopped = pruned(at, trials).filter_map(point).collect();
+    [
+        Series { name: "a trial", mark: Mark::Dot, points: kept },
+        Series { name: "a pruned trial, at its last epoch", mark: Mark::Ring, points: stopped },
+    ]
+}
+
 /// Plots the values of an objective by trial, and the best value so far.
 fn history(at: usize, objective: &Objective, trials: &[TrialRecord]) -> Result<String> {
-    let values: Vec<(f64, f64)> =
-        finished(at, trials).map(|(trial, value)| (trial.number as f64, value)).collect();
-    let mut best = Vec::new();
-    for (number, value) in &values {
-        let earlier = best.last().map_or(*value, |(_, best): &(f64, f64)| *best);
-        best.push((
-            *number,
-            match objective.direction {
-                Direction::Minimize => earlier.min(*value),
-                Direction::Maximize => earlier.max(*value),
-            },
-        ));
+    let [kept, stopped] = values_over(at, trials, |trial| Some(trial.number as f64));
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for (number, value) in &kept.points {
+        let earlier = points.last().map_or(*value, |(_, best)| *best);
+        let best = match objective.direction {
+            Direction::Minimize => earlier.min(*value),
+            Direction::Maximize => earlier.max(*value),
+        };
+        points.push((*number, best));
     }
-    let curves = [
-        Curve { name: "a trial".to_owned(), points: values },
-        Curve { name: "the best so far".to_owned(), points: best },
-    ];
+    let best = Series { name: "the best so far", mark: Mark::Line, points };
     let title = format!("{} over the trials", objective.name);
-    dots(&title, ("trial", objective.name.as_str()), Scale::Linear, &curves, 1)
+    marks(&title, ("trial", objective.name.as_str()), Axis::Linear, &[kept, stopped, best])
 }
 
 /// Plots another objective against the first: the Pareto front and the other trials.
@@ -100,12 +119,12 @@ fn front(objectives: &[Objective], other: usize, found: &Found) -> Result<String
     };
     let mut best = points(true);
     best.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let curves = [
-        Curve { name: "another trial".to_owned(), points: points(false) },
-        Curve { name: "on the front".to_owned(), points: best },
+    let series = [
+        Series { name: "another trial", mark: Mark::Dot, points: points(false) },
+        Series { name: "on the front", mark: Mark::Line, points: best },
     ];
     let names = (objectives[0].name.as_str(), objectives[other].name.as_str());
-    dots("Front", names, Scale::Linear, &curves, 1)
+    marks("Front", names, Axis::Linear, &series)
 }
 
 /// Plots an objective against the values of a key.
@@ -114,24 +133,26 @@ fn slice(
     (at, objective): (usize, &Objective),
     trials: &[TrialRecord],
 ) -> Result<String> {
-    let point = |(trial, value): (&TrialRecord, f64)| Some((trial.point[place]?, value));
-    let points: Vec<(f64, f64)> = finished(at, trials).filter_map(point).collect();
-    let is_log = matches!(
-        parameter.range(),
-        Range::Float { is_log: true, .. } | Range::Integer { is_log: true, .. }
-    );
-    let scale = if is_log { Scale::Logarithmic } else { Scale::Linear };
-    let key = parameter.key();
-    let title = format!("{} by {key}", objective.name);
+    let series = values_over(at, trials, |trial| trial.point[place]);
+    let categories: Vec<String>;
     let axis = match parameter.range() {
         Range::Choice { choices } => {
-            let named = choices.iter().enumerate().map(|(at, choice)| format!("{at}: {choice}"));
-            named.collect::<Vec<_>>().join(", ")
+            categories = choices.iter().map(choice_text).collect();
+            Axis::Categories(&categories)
         }
-        _ => key.to_owned(),
+        Range::Float { is_log: true, .. } | Range::Integer { is_log: true, .. } => {
+            Axis::Logarithmic
+        }
+        _ => Axis::Linear,
     };
-    let curves = [Curve { name: "a trial".to_owned(), points }];
-    dots(&title, (axis.as_str(), objective.name.as_str()), scale, &curves, 0)
+    let key = parameter.key();
+    let title = format!("{} by {key}", objective.name);
+    marks(&title, (key, objective.name.as_str()), axis, &series)
+}
+
+/// A choice as on an axis: a text without quotes.
+fn choice_text(choice: &toml::Value) -> String {
+    choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)
 }
 
 /// Plots each trial as a line over all keys (parallel coordinates); better trials are darker.
@@ -223,9 +244,7 @@ fn ends(parameter: &Parameter) -> (String, String) {
         Range::Float { low, high, .. } => (value_text(*low), value_text(*high)),
         Range::Integer { low, high, .. } => (low.to_string(), high.to_string()),
         Range::Choice { choices } => {
-            let shown = |choice: Option<&_>| {
-                choice.map_or_else(String::new, |choice: &toml::Value| choice.to_string())
-            };
+            let shown = |choice: Option<&_>| choice.map_or_else(String::new, choice_text);
             (shown(choices.first()), shown(choices.last()))
         }
     }
@@ -269,12 +288,16 @@ fn importance(objective: &Objective, shares: &[(String, f64)]) -> String {
 /// The table of all trials with their objectives and values.
 fn table(study: &Study, found: &Found) -> String {
     let settings = study.settings();
-    let mut table = "<h2>Trials</h2>\n<div class=\"scroll\"><table>\n<tr><th>trial</th>".to_owned();
+    let mut table = "<h2>Trials</h2>\n<div class=\"scroll\"><table class=\"trials\">\n<tr>\
+                     <th>trial</th>"
+        .to_owned();
     for name in settings.objectives.iter().map(|objective| objective.name.as_str()) {
         let _ = write!(table, "<th class=\"number\">{}</th>", escape(name));
     }
     for parameter in settings.space.parameters() {
-        let _ = write!(table, "<th class=\"number\">{}</th>", escape(parameter.key()));
+        // A long key is broken after a dot.
+        let key = escape(parameter.key()).replace('.', ".<wbr>");
+        let _ = write!(table, "<th class=\"number\">{key}</th>");
     }
     table.push_str("<th>result</th></tr>\n");
     for trial in &found.trials {
@@ -357,6 +380,8 @@ mod tests {
             "test-accuracy by train.rate",
             "Importance for test-accuracy",
             "failed: a &lt; b",
+            "train.<wbr>rate",
+            ">\n&lt;a&gt;\n</text>",
             "★",
         ] {
             assert!(page.contains(expected), "`{expected}` is missing");
@@ -365,5 +390,42 @@ mod tests {
         for foreign in ["<script", "<a>", "src=", "@import"] {
             assert!(!page.contains(foreign), "the page holds `{foreign}`");
         }
+    }
+
+    #[test]
+    fn pruned_trials_are_rings_in_the_history_and_in_each_slice() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let space = r#"
+            kind = { kind = "categorical", choices = ["a", "b"] }
+            rate = { kind = "float", low = 0.0, high = 1.0 }
+        "#;
+        let settings = StudySettings {
+            space: Space::read(&toml::from_str(space).expect("TOML")).expect("a space"),
+            objectives: vec![Objective {
+                name: "test-loss".to_owned(),
+                direction: Direction::Minimize,
+            }],
+            sampler: SamplerSettings::Random {},
+            pruner: None,
+            steps: 2,
+            seed: 1,
+            trials: 5,
+            attempts: 1,
+            shared: serde_json::Value::Null,
+        };
+        let study = Study::open(dir.path(), settings).expect("opened");
+        while let Asked::Trial(trial) = study.ask().expect("asked") {
+            study.report(&trial, 1, 0.5).expect("reported");
+            match trial.number {
+                1 | 2 => study.prune(&trial, None),
+                _ => study.finish(&trial, &[0.25], None),
+            }
+            .expect("recorded");
+        }
+        let page = search_page(&study, &Found::of(&study)).expect("a page");
+        assert_eq!(page.matches("○&#160;a pruned trial, at its last epoch").count(), 3);
+        let rings =
+            page.lines().filter(|it| it.starts_with("<circle") && it.contains("fill=\"none\""));
+        assert_eq!(rings.count(), 2 * 3, "two in each of three plots");
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -38,6 +38,17 @@ pub(super) enum Ended {
     Failed(String),
     /// The study is being stopped.
     Interrupted,
+}
+
+/// What ends the messages of a trial's process.
+#[derive(Debug)]
+enum Heard {
+    /// The run is over: the fields of [`Message::Over`].
+    Over { run: PathBuf, is_stopped: bool, values: Vec<Option<f64>>, seconds: f64 },
+    /// The study is asked to stop.
+    Stop,
+    /// The process closed its output.
+    Closed,
 }
 
 /// Trains a trial in a separate process.
@@ -74,34 +85,53 @@ pub(super) fn run(
         }
     });
     let mut is_pruned = false;
+    let heard = listen(&received, &stop::requested, &mut |epoch| {
+        is_pruned = answer(study, trial, epoch, &mut input)?;
+        Ok(())
+    })?;
+    match heard {
+        Heard::Over { run, is_stopped, values, seconds } => {
+            // The run folder is complete. The process exits when its input is closed.
+            drop(input);
+            let _ = child.0.wait();
+            let is_pruned = is_pruned && is_stopped;
+            Ok(match is_stopped && !is_pruned {
+                true => Ended::Interrupted,
+                false => Ended::Over { run, is_pruned, values, seconds },
+            })
+        }
+        Heard::Stop => Ok(Ended::Interrupted),
+        Heard::Closed => {
+            let status = child.0.wait().context("the process of a trial")?;
+            if stop::requested() {
+                return Ok(Ended::Interrupted);
+            }
+            Ok(Ended::Failed(reason(status, &output)))
+        }
+    }
+}
+
+/// Passes on the epochs of a trial until its last message, its end or a stop request.
+fn listen(
+    messages: &Receiver<String>,
+    is_stopping: &dyn Fn() -> bool,
+    epoch_ended: &mut dyn FnMut((u64, Option<f64>)) -> Result<()>,
+) -> Result<Heard> {
     loop {
-        match received.recv_timeout(PATIENCE) {
+        match messages.recv_timeout(PATIENCE) {
             Ok(line) => match serde_json::from_str(&line) {
-                Ok(Message::Epoch { epoch, value }) => {
-                    is_pruned = answer(study, trial, (epoch, value), &mut input)?;
-                }
+                // Short epochs leave no pause in which the timeout would notice the request.
+                Ok(Message::Epoch { .. }) if is_stopping() => return Ok(Heard::Stop),
+                Ok(Message::Epoch { epoch, value }) => epoch_ended((epoch, value))?,
                 Ok(Message::Over { run, is_stopped, values, seconds }) => {
-                    // The run folder is complete. The process exits when its input is closed.
-                    drop(input);
-                    let _ = child.0.wait();
-                    let is_pruned = is_pruned && is_stopped;
-                    return Ok(match is_stopped && !is_pruned {
-                        true => Ended::Interrupted,
-                        false => Ended::Over { run, is_pruned, values, seconds },
-                    });
+                    return Ok(Heard::Over { run, is_stopped, values, seconds });
                 }
                 // Other output is ignored.
                 Err(_) => {}
             },
-            Err(RecvTimeoutError::Timeout) if stop::requested() => return Ok(Ended::Interrupted),
+            Err(RecvTimeoutError::Timeout) if is_stopping() => return Ok(Heard::Stop),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = child.0.wait().context("the process of a trial")?;
-                if stop::requested() {
-                    return Ok(Ended::Interrupted);
-                }
-                return Ok(Ended::Failed(reason(status, &output)));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(Heard::Closed),
         }
     }
 }
@@ -134,5 +164,41 @@ fn reason(status: ExitStatus, output: &Path) -> String {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
             format!("{status}: {}", last.unwrap_or("it printed nothing"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_stop_request_ends_a_trial_that_never_pauses() {
+        let (sender, received) = channel();
+        for epoch in 1..=100 {
+            let message = Message::Epoch { epoch, value: Some(0.5) };
+            sender.send(serde_json::to_string(&message).expect("JSON")).expect("open");
+        }
+        // Without a sender, a listener that ignores the request returns, too.
+        drop(sender);
+        let epochs = Cell::new(0);
+        let is_stopping = || epochs.get() == 3;
+        let heard = listen(&received, &is_stopping, &mut |_| {
+            epochs.set(epochs.get() + 1);
+            Ok(())
+        });
+        assert!(matches!(heard, Ok(Heard::Stop)), "{heard:?}");
+        assert_eq!(epochs.get(), 3, "it listened on");
+    }
+
+    #[test]
+    fn a_result_that_is_complete_counts_after_a_stop_request() {
+        let (sender, received) = channel();
+        let over =
+            Message::Over { run: "r".into(), is_stopped: false, values: Vec::new(), seconds: 1.0 };
+        sender.send(serde_json::to_string(&over).expect("JSON")).expect("open");
+        let heard = listen(&received, &|| true, &mut |_| Ok(()));
+        assert!(matches!(heard, Ok(Heard::Over { .. })), "{heard:?}");
     }
 }

@@ -7,8 +7,9 @@ use crate::command::{run, succeed, tiny};
 
 /// Settings of the images' quickstart that are refused, each with a part of the message.
 pub(crate) const IMAGES: &[(&str, &str)] = &[
-    ("name=", "`name` is "),
+    ("name=''", "`name` is "),
     ("name=a b", "`name` is "),
+    ("train.lookahead=", "removes `train.lookahead`, which the config does not give"),
     ("name=../../etc", "`name` is "),
     ("seed=-1", "`seed` is -1"),
     ("seed=0.5", "`seed` is 0.5"),

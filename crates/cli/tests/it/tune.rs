@@ -186,7 +186,7 @@ fn a_pruned_trial_stops_at_its_epoch() {
 
 /// Kills a study so often, at other moments each time, and compares it with one that was not.
 fn kill(times: u64, trials: u64) {
-    let config = CONFIG.replace("trials = 5", &format!("trials = {trials}\nattempts = 1000"));
+    let config = CONFIG.replace("trials = 5", &format!("trials = {trials}"));
     let dir = folder(&config);
     succeed(dir.path(), &["tune", "c.toml", "--study", "whole"]);
     let killed = dir.path().join("killed");

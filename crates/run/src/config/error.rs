@@ -107,6 +107,19 @@ pub enum ConfigError {
         /// The given value.
         given: String,
     },
+    /// A `--set key=` for a key that is not given.
+    #[error(
+        "`{option} {given}` removes `{key}`, which the config does not give; leave that out, or see \
+         what it gives with `explain`"
+    )]
+    NothingToRemove {
+        /// The option that gave it, `--set` or another.
+        option: &'static str,
+        /// The given text.
+        given: String,
+        /// The key.
+        key: String,
+    },
     /// A value that cannot be used.
     #[error("{place}`{key}` is {value}; it must be {expected}")]
     Value {
@@ -138,7 +151,12 @@ impl ConfigError {
     #[must_use]
     pub fn set_by(mut self, option: &'static str, settings: &[String]) -> Self {
         match &mut self {
-            Self::Set { option: named, given } if settings.contains(given) => *named = option,
+            Self::Set { option: named, given }
+            | Self::NothingToRemove { option: named, given, .. }
+                if settings.contains(given) =>
+            {
+                *named = option;
+            }
             Self::UnknownKey { place, .. } => {
                 if let Some(given) = place.strip_prefix("--set ")
                     && settings.iter().any(|set| set == given)

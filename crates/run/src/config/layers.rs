@@ -120,40 +120,6 @@ fn lay(under: &mut Table, over: &Table) {
     }
 }
 
-/// Applies one `a.b.c=value` to the table; the value is TOML, or text if it does not parse.
-pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
-    let malformed = || ConfigError::Set { option: "--set", given: set.to_owned() };
-    let (key, value) = set.split_once('=').ok_or_else(malformed)?;
-    let (key, value) = (key.trim(), value.trim());
-    let mut path: Vec<&str> = key.split('.').collect();
-    let last = path.pop().filter(|name| !name.is_empty()).ok_or_else(malformed)?;
-    let mut inner = &mut *table;
-    for name in path {
-        inner = inner
-            .entry(name.to_owned())
-            .or_insert_with(|| Value::Table(Table::new()))
-            .as_table_mut()
-            .ok_or_else(malformed)?;
-    }
-    let value = toml::from_str::<Table>(&format!("v = {value}"))
-        .ok()
-        .and_then(|mut parsed| parsed.remove("v"))
-        .unwrap_or_else(|| Value::String(value.to_owned()));
-    inner.insert(last.to_owned(), value);
-    // The file's own `inherit` is removed before merging.
-    if let Some(value) = table.get(INHERIT) {
-        return Err(ConfigError::Value {
-            place: String::new(),
-            key: INHERIT.to_owned(),
-            value: value.to_string(),
-            expected: "given in a file, not with --set: name both files in a config, \
-                       `inherit = [\"recipes/early-accuracy.toml\", \"cifar10.toml\"]`"
-                .to_owned(),
-        });
-    }
-    Ok(())
-}
-
 /// Returns an error for the first key of a table that is not one of `keys`, and for a section that
 /// is not a table; `at` returns the place of a path.
 pub(super) fn refuse_unknown(
@@ -316,17 +282,5 @@ mod tests {
         assert_eq!(line_of(wide, "data.faults.at_most"), Some(7));
         assert_eq!(line_of(wide, "data.faults"), Some(5));
         assert_eq!(line_of(text, "model.kind"), None);
-    }
-
-    #[test]
-    fn an_override_reaches_into_tables_with_toml_values_or_text() {
-        let mut table: Table = toml::from_str("[train]\nepochs = 3\n").expect("valid");
-        for set in ["train.epochs=5", "device=flex", "train.schedule.kind=constant"] {
-            lay_set(&mut table, set).expect("valid");
-        }
-        assert_eq!(table["train"]["epochs"].as_integer(), Some(5));
-        assert_eq!(table["device"].as_str(), Some("flex"));
-        assert_eq!(table["train"]["schedule"]["kind"].as_str(), Some("constant"));
-        assert!(matches!(lay_set(&mut table, "epochs"), Err(ConfigError::Set { .. })));
     }
 }

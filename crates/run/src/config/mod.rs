@@ -19,6 +19,7 @@ mod precision;
 mod profile;
 mod quantize;
 mod refusal;
+mod set;
 mod settings;
 mod train;
 mod tune;

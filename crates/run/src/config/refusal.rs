@@ -14,6 +14,7 @@ use super::fault::Fault;
 use super::key::{AnyKey, Key};
 use super::key_path::find;
 use super::layers::{at_line, is_misspelled, unknown_key};
+use super::set::Set;
 use super::settings::Settings;
 use super::train::key_of_setting;
 
@@ -100,11 +101,11 @@ impl Settings {
         let is_in = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let gives = |set: &&String| {
-            let path = set.split_once('=').map_or(set.as_str(), |(path, _)| path.trim());
-            is_in(path, key) || is_in(key, path)
+        let gives = |set: &&Set| {
+            let path = set.key();
+            is_in(&path, key) || is_in(key, &path)
         };
-        self.sets.iter().rev().find(gives).map(String::as_str)
+        self.sets.iter().rev().find(gives).map(|set| set.text.as_str())
     }
 
     pub(super) fn unread(&self, key: &str, beside: String) -> ConfigError {

@@ -12,8 +12,9 @@ use toml::{Table, Value};
 use super::error::ConfigError;
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
-use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown};
+use super::layers::{Layer, at_line, layers, merged, refuse_unknown};
 use super::profile::{Profile, UnusedKey};
+use super::set::Set;
 use super::tune;
 use crate::bounded;
 
@@ -28,7 +29,7 @@ pub struct Settings {
     /// The profile, if there is one, then the files.
     pub(super) layers: Vec<Layer>,
     has_profile: bool,
-    pub(super) sets: Vec<String>,
+    pub(super) sets: Vec<Set>,
     pub(super) given: Table,
     pub(super) keys: Vec<Keys>,
     defaults: &'static [TaskDefault],
@@ -41,7 +42,7 @@ pub struct Settings {
 
 impl Settings {
     /// The values of a text, of the files it inherits from, and of `--set key=value`, before the
-    /// known keys are set.
+    /// known keys are set. `key=` without a value removes a key that the text or the files give.
     ///
     /// `place` is the path of the text: errors name it, and paths in `inherit` are relative to its
     /// folder.
@@ -51,11 +52,12 @@ impl Settings {
     /// [`ConfigError::Set`].
     pub fn load(text: &str, place: &Path, sets: &[String]) -> Result<Self, ConfigError> {
         let layers = layers(text, place)?;
-        let given = merged_with(&layers, sets)?;
+        let sets = sets.iter().map(|set| Set::parse(set)).collect::<Result<Vec<_>, _>>()?;
+        let given = merged_with(&layers, &sets)?;
         Ok(Self {
             layers,
             has_profile: false,
-            sets: sets.to_vec(),
+            sets,
             given,
             keys: Vec::new(),
             defaults: &[],
@@ -111,8 +113,9 @@ impl Settings {
     /// Sets the known keys, and the defaults of the task.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownKey`] for any other that is given, with its file and line, and
-    /// [`ConfigError::Value`] for a section that is not a table.
+    /// [`ConfigError::UnknownKey`] for any other that is given, with its file and line,
+    /// [`ConfigError::NothingToRemove`], and [`ConfigError::Value`] for a section that is not a
+    /// table.
     pub fn with_keys(
         mut self,
         keys: Vec<Keys>,
@@ -135,6 +138,15 @@ impl Settings {
             None => "--set".to_owned(),
         };
         refuse_unknown(&self.given, &keys, &at)?;
+        let mut given = merged(&self.layers);
+        for set in &self.sets {
+            if set.is_removal() && !set.is_in(&given) {
+                refuse_unknown(&set.alone(), &keys, &at)?;
+                let (given, key) = (set.text.clone(), set.key());
+                return Err(ConfigError::NothingToRemove { option: "--set", given, key });
+            }
+            set.apply(&mut given)?;
+        }
         self.keys = keys;
         self.defaults = defaults;
         Ok(self)
@@ -267,11 +279,9 @@ impl Settings {
 }
 
 /// The layers merged with `--set`.
-fn merged_with(layers: &[Layer], sets: &[String]) -> Result<Table, ConfigError> {
+fn merged_with(layers: &[Layer], sets: &[Set]) -> Result<Table, ConfigError> {
     let mut given = merged(layers);
-    for set in sets {
-        lay_set(&mut given, set)?;
-    }
+    sets.iter().try_for_each(|set| set.apply(&mut given))?;
     Ok(given)
 }
 

@@ -71,9 +71,9 @@ const PRUNER: Key<PrunerSettings> = Key::new(
 const SEED: Key<u64> = Key::new("tune.seed", "seed of the sampler").depends("`seed`");
 const ATTEMPTS: Key<u64> = Key::new(
     "tune.attempts",
-    "how often a trial is started if its process is killed together with the study's",
+    "how often a trial is started if the whole study is killed while it runs; a limit for trials that bring down their machine",
 )
-.default("3")
+.default("100")
 .check("at least 1", |attempts| *attempts >= 1);
 const KEEP: Key<KeepPlan> = Key::new(
     "tune.keep",

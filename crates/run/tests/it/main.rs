@@ -18,6 +18,7 @@ mod ranks;
 mod ranks_gradients;
 mod refusals;
 mod resident;
+mod search;
 mod tables;
 mod tables_rows;
 mod tables_schema;

@@ -1,6 +1,6 @@
 //! Unknown keys, and keys that the other settings make useless.
 
-use crate::plans::{ROWS, read, table};
+use crate::plans::{ROWS, read, read_with, table};
 
 #[test]
 fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() {
@@ -119,5 +119,35 @@ fn an_unknown_key_is_named_whole_with_the_key_that_is_like_it_or_those_there_are
         let start = format!("c.toml:{line}: unknown key `{key}`; {advice}");
         assert!(message.starts_with(&start), "{text}: {message}");
         assert!(message.chars().count() < 180, "{message}");
+    }
+}
+
+#[test]
+fn a_key_of_the_file_can_be_removed_from_the_command_line() {
+    let tuned = format!("{ROWS}test_fraction = 0.3\n[train]\nema_decay = 0.9\n");
+    let of_files = "data.test_files=['b.csv']";
+    let unread = read_with(&tuned, &[of_files]).err().expect("refused").to_string();
+    assert!(unread.contains("`data.test_fraction` is not read beside"), "{unread}");
+    let plan = read_with(&tuned, &[of_files, "data.test_fraction="]).expect("valid").plan;
+    assert!(!plan.to_toml().contains("test_fraction"), "{}", plan.to_toml());
+    let plan = read_with(&tuned, &["train.ema_decay="]).expect("valid").plan;
+    assert_eq!(plan.train.ema_decay, None);
+    read_with(&tuned, &["train.keep_best=2", "train.keep_best="]).expect("given, then removed");
+
+    for (set, expected) in [
+        (
+            "data.test_fractoin=",
+            "--set data.test_fractoin=: unknown key `data.test_fractoin`; did you mean \
+             `data.test_fraction`?",
+        ),
+        (
+            "train.lookahead=",
+            "`--set train.lookahead=` removes `train.lookahead`, which the config does not give; \
+             leave that out, or see what it gives with `explain`",
+        ),
+        ("data.files=", "`data.files` is missing; "),
+    ] {
+        let error = read_with(&tuned, &[set]).err().expect("refused").to_string();
+        assert!(error.starts_with(expected), "{set}: {error}");
     }
 }

@@ -228,7 +228,7 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
     for (error, expected) in [
         (other(&|it| it.seed = 8), "`tune.seed` (7, here 8)"),
         (other(&|it| it.space = space.clone()), "`tune.space.rate.high` (1.0, here 0.5)"),
-        (other(&|it| it.sampler = SAMPLERS[2]), "`tune.sampler.candidates` (12, here none)"),
+        (other(&|it| it.sampler = SAMPLERS[2]), "`tune.sampler.kind` (\"tpe\", here \"random\")"),
         (
             other(&|it| it.shared = serde_json::json!({ "train.batch": 32 })),
             "`train.batch` (64, here 32)",
@@ -236,6 +236,25 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
     ] {
         assert!(error.contains(expected), "{error}\n{expected}");
     }
+}
+
+#[test]
+fn a_folder_with_other_files_is_refused_and_left_as_it_was() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let settings = settings(SAMPLERS[2], 3);
+    let run = dir.path().join("run");
+    fs::create_dir(&run).expect("created");
+    Study::check(&run, &settings).expect("an empty folder");
+    fs::write(run.join("report.html"), "a run").expect("written");
+    let checked = Study::check(&run, &settings).expect_err("refused").to_string();
+    let error = Study::open(&run, settings.clone()).err().expect("refused");
+    assert!(matches!(&error, TuneError::NotAStudy { folder } if *folder == run), "{error}");
+    assert_eq!(error.to_string(), checked);
+    assert!(error.is_input());
+    assert_eq!(fs::read_dir(&run).expect("read").count(), 1, "it wrote into the folder");
+    let file = run.join("report.html");
+    let error = Study::check(&file, &settings).expect_err("refused").to_string();
+    assert!(error.starts_with("cannot read `"), "{error}");
 }
 
 #[test]
