@@ -12,8 +12,9 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 ///
 /// The libraries are checked without features, where a missing `cfg` shows. `wgpu` is
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
-/// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices and of the
-/// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own.
+/// `DOCS_RS`, which skips the download of LLVM, in the two crates whose code depends on them. Last, the tests of devices and of the
+/// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own, but for the longest
+/// that need no adapter.
 const BUILDS: [Cargo<'_>; 9] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
@@ -26,12 +27,15 @@ const BUILDS: [Cargo<'_>; 9] = [
     Cargo::new(FEATURELESS[2]),
     Cargo::new(FEATURELESS[3]),
     Cargo {
-        arguments: "check -p updraft --features cuda,wgpu,fusion,autotune --quiet",
+        arguments: "check -p updraft-device -p updraft-kan --features updraft-device/cuda,\
+                    updraft-device/wgpu,updraft-device/fusion,updraft-device/autotune,\
+                    updraft-kan/cuda,updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex --quiet",
         environment: &[("DOCS_RS", "1")],
     },
     Cargo::new(
         "test --profile gpu -p updraft-device -p updraft-kan --features updraft-device/wgpu,\
-         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet",
+         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet \
+         -- --skip outside --skip the_plain_path_",
     ),
 ];
 
