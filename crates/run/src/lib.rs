@@ -22,8 +22,8 @@ mod utilization;
 pub use int8_network::{Int8Network, Int8Shapes};
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedRow, PredictedTarget, PredictedValue, SampleBlocks, TablePrediction,
-    WrittenPrediction, WrittenTable,
+    PredictedRow, PredictedTarget, PredictedValue, PredictionColumns, PredictionTable,
+    SampleBlocks, TablePrediction, WrittenPrediction, WrittenTable,
 };
 pub use trained::TrainedModel;
 

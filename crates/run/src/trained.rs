@@ -16,8 +16,9 @@ use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
 use crate::operation::PredictionTrace;
 use crate::task::{
-    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, PredictedRow, Registry,
-    SampleBlocks, TASKS, TablePrediction, WrittenPrediction, WrittenTable,
+    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, PredictedRow,
+    PredictionColumns, PredictionTable, Registry, SampleBlocks, TASKS, TablePrediction,
+    WrittenPrediction, WrittenTable,
 };
 
 /// A model that was trained by a run, ready to predict; of any task.
@@ -196,7 +197,28 @@ impl TrainedModel {
         request: &TablePrediction,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<WrittenTable, RunError> {
-        self.loaded.predict_table(request, progress)
+        request.check()?;
+        let columns = self.loaded.prediction_columns()?;
+        let mut blocks =
+            self.loaded.blocks(&request.input).ok_or_else(RunError::predicts_no_rows)?;
+        let mut table = PredictionTable::create(request, &columns)?;
+        while let Some(predicted) = blocks.predict()? {
+            predicted.iter().try_for_each(|row| table.add(&columns.record(row)))?;
+            if progress(table.rows()).is_break() {
+                return Err(RunError::Stopped { what: "all rows were predicted" });
+            }
+        }
+        table.finish()
+    }
+
+    /// The columns of a table of the model's predictions, for several processes that divide the
+    /// [`blocks`](Self::blocks) of one table.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not predict rows, and for targets with columns of
+    /// the same name.
+    pub fn prediction_columns(&self) -> Result<PredictionColumns, RunError> {
+        self.loaded.prediction_columns()
     }
 
     /// Predicts rows of your own type: a struct or a map with a field for each column of the run's

@@ -14,6 +14,7 @@ pub(crate) mod pipeline;
 pub(crate) mod predict;
 mod predict_files;
 mod predict_output;
+mod predict_table;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;

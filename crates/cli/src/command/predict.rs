@@ -11,7 +11,8 @@ use updraft_run::{
 };
 
 use super::predict_files::{check_parts, predict_divided};
-use super::predict_output::{OutputArgs, Request, run_to_file, run_to_table};
+use super::predict_output::{OutputArgs, Request, run_to_file};
+use super::predict_table::run_to_table;
 use super::would::{Would, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as};
 use crate::layer_table;
@@ -59,9 +60,6 @@ impl PredictArgs {
     pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
         if ranks > 1 && self.trace_steps.is_some() {
             bail!("`--trace-steps` needs a single rank");
-        }
-        if ranks > 1 && self.output.table().is_some() {
-            bail!("`--out` of a table needs a single rank; leave it out for predictions as lines");
         }
         Ok(())
     }
@@ -189,7 +187,9 @@ fn predict(
         Some(Request::Image(request)) => {
             return run_to_file(registry, args, (run, ranks), &request);
         }
-        Some(Request::Table(request)) => return run_to_table(registry, args, run, &request),
+        Some(Request::Table(request)) => {
+            return run_to_table(registry, args, (run, ranks), &request);
+        }
         None => {}
     }
     // There is nothing to save: a signal ends the process at once.

@@ -105,7 +105,7 @@ fn has_blocks(model: &TrainedModel, ranks: &mut Shared, parts: &Parts) -> Result
 }
 
 /// Checks that every rank reads files of the same lengths.
-fn agree_on_lengths(ranks: &mut Shared, files: &[PathBuf]) -> Result<()> {
+pub(super) fn agree_on_lengths(ranks: &mut Shared, files: &[PathBuf]) -> Result<()> {
     for file in files {
         let bytes = match fs::metadata(file) {
             Ok(metadata) => metadata.len().to_string(),

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_distributed::{Collective, Shared};
-use updraft_run::{ComponentFiles, FilePrediction, PredictionTrace, Registry, TablePrediction};
+use updraft_run::{ComponentFiles, FilePrediction, Registry, TablePrediction};
 use updraft_trainer::Metric;
 
 use super::OpenedRun;
@@ -17,7 +17,6 @@ use crate::Failed;
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
-use crate::wrap::counted;
 
 /// What is predicted into a file.
 pub(super) enum Request {
@@ -123,31 +122,6 @@ impl OutputArgs {
         request.truth.clone_from(&self.truth);
         request
     }
-}
-
-/// Predicts the rows of a table into another one and prints what was written.
-pub(super) fn run_to_table(
-    registry: Registry,
-    args: &PredictArgs,
-    run: &OpenedRun,
-    request: &TablePrediction,
-) -> Result<()> {
-    // The table may be a pipe without a writer; from the first block on, signals are checked.
-    let mut unasked = Some(NothingToSave::begin());
-    let model = args.load(registry, run, &args.device)?;
-    let mut trace = args.trace(&model, &run.folder)?;
-    let written = model.predict_table(request, &mut |_| {
-        unasked = None;
-        if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
-    show_layers(trace, &run.folder, "file")?;
-    if args.json {
-        return crate::print_json(&json!(written));
-    }
-    let output = name(&request.output.display().to_string()).into_owned();
-    let (rows, columns) = (counted(written.rows, "row"), counted(written.columns as u64, "column"));
-    crate::print(&format!("{output}  {rows}, {columns}"))
 }
 
 /// Predicts an image into a file and prints what was written.

@@ -155,6 +155,27 @@ pub(crate) fn rows_of_a_table() {
     }
     println!("predict: two and three ranks print for a table what one prints, and its bad row");
 
+    fs::write(&table, rows(None)).unwrap();
+    let out = |ranks: usize| path(&format!("of-{ranks}/predicted.csv"));
+    finished(updraft(&["predict", run, &table, "--out", &out(1)]));
+    let alone = fs::read(out(1)).unwrap();
+    for ranks in [2, 3] {
+        let output = mpirun_of(ranks, &["predict", run, &table, "--out", &out(ranks)]);
+        let output = output.wait_with_output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{text}");
+        assert_eq!(printed.matches("20000 rows").count(), 1, "one rank prints: {printed}");
+        assert!(fs::read(out(ranks)).unwrap() == alone, "{ranks} ranks");
+    }
+    fs::write(&table, rows(Some(9000))).unwrap();
+    let refused = mpirun_of(2, &["predict", run, &table, "--out", &path("bad/predicted.csv")]);
+    let refused = refused.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && text.contains("line 9002"), "{text}");
+    assert_eq!(fs::read_dir(path("bad")).unwrap().count(), 0, "something is left");
+    println!("predict --out: two and three ranks write the table of one, and none of bad rows");
+
     // Of 49 blocks, those that were finished when rank 1 was killed are not repeated.
     let rows: String = (0..200_000).map(row).collect();
     fs::write(&table, format!("x1,x2\n{rows}")).unwrap();

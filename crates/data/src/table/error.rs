@@ -23,6 +23,22 @@ fn refused(word: Option<&str>) -> String {
     }
 }
 
+fn fields(count: usize) -> String {
+    match count {
+        1 => "1 field".to_owned(),
+        more => format!("{more} fields"),
+    }
+}
+
+/// What to do about a record with too few or too many fields.
+const fn field_remedy(got: usize, expected: usize) -> &'static str {
+    if got < expected {
+        "add the missing fields, which may be empty, or remove the line"
+    } else {
+        "put quotes around a field that has a delimiter, or remove the surplus fields"
+    }
+}
+
 /// Why a table cannot be read, fitted or encoded; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -100,7 +116,12 @@ pub enum TableError {
         column: String,
     },
     /// A record has another number of fields than the header.
-    #[error("`{}` line {line} has {got} fields; the header has {expected}", .path.display())]
+    #[error(
+        "`{}` line {line} has {}; the header has {expected}: {}",
+        .path.display(),
+        fields(*.got),
+        field_remedy(*.got, *.expected)
+    )]
     Ragged {
         /// The file.
         path: PathBuf,

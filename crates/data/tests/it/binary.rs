@@ -239,6 +239,7 @@ fn a_manifest_error_names_what_is_missing() {
     assert!(message(&open("image\tkind\nb.jpg\tx\n")).contains("b.jpg` cannot be opened"));
     assert!(matches!(open("image\tkind\n"), DataError::Empty));
     assert!(
-        message(&open("image\tkind\na.jpg\n")).contains("line 2 has 1 fields; the header has 2")
+        message(&open("image\tkind\na.jpg\n"))
+            .contains("line 2 has 1 field; the header has 2: add the missing fields")
     );
 }

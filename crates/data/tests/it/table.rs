@@ -147,8 +147,12 @@ fn unreadable_input_is_reported_by_line_and_column() {
     };
     let header = "gene,dose,effects\n";
     let with = |row: &str| message(format!("{header}A,1,x\n{row}\n").as_bytes());
-    assert_eq!(with("A,1"), "`t.csv` line 3 has 2 fields; the header has 3");
-    assert_eq!(with("A,1,x,y"), "`t.csv` line 3 has 4 fields; the header has 3");
+    let few = "`t.csv` line 3 has 2 fields; the header has 3: add the missing fields, which may be \
+               empty, or remove the line";
+    assert_eq!(with("A,1"), few);
+    let many = "`t.csv` line 3 has 4 fields; the header has 3: put quotes around a field that has a \
+                delimiter, or remove the surplus fields";
+    assert_eq!(with("A,1,x,y"), many);
     let number = "`t.csv` line 3, column `dose`: expected a finite number, got `1,5`; \
                   correct it, or add it to the `missing` texts of the schema";
     assert_eq!(with("A,\"1,5\",x"), number);

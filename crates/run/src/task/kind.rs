@@ -264,7 +264,7 @@ pub trait Predictor {
     }
 
     /// Checks, before a model is loaded, that it predicts the rows of a table into another one, as
-    /// [`LoadedModel::predict_table`] does.
+    /// [`TrainedModel::predict_table`](crate::TrainedModel::predict_table) does.
     ///
     /// # Errors
     /// [`RunError::Unusable`] for a task that does not, the default, or for files that cannot be

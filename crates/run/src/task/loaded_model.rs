@@ -12,7 +12,7 @@ use updraft_distributed::Collective;
 use updraft_trainer::{Metric, Unit};
 
 use super::predicted_row::PredictedRow;
-use super::table_prediction::{TablePrediction, WrittenTable};
+use super::prediction_table::PredictionColumns;
 use crate::error::RunError;
 
 /// A class with its predicted probability.
@@ -318,19 +318,12 @@ pub trait LoadedModel: fmt::Debug + Send {
         Err(RunError::predicts_no_images())
     }
 
-    /// Predicts the rows of a table into another one, in their order; `progress` is called with the
-    /// number of rows after each block, and may stop the prediction.
+    /// The columns of a table of the model's predictions, for tasks whose samples are rows.
     ///
     /// # Errors
-    /// [`RunError::Unusable`] for a task that does not predict rows, the default; otherwise as
-    /// [`predict`](Self::predict), [`RunError::Io`] for a table that cannot be written and
-    /// [`RunError::Stopped`]; there is no output then.
-    fn predict_table(
-        &self,
-        request: &TablePrediction,
-        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<WrittenTable, RunError> {
-        let _ = (request, progress);
+    /// [`RunError::Unusable`] for a task that does not predict rows, the default, and for targets
+    /// with columns of the same name.
+    fn prediction_columns(&self) -> Result<PredictionColumns, RunError> {
         Err(RunError::predicts_no_rows())
     }
 

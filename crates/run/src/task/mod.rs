@@ -15,6 +15,7 @@ mod masked_images;
 mod penalty;
 mod picture;
 mod predicted_row;
+mod prediction_table;
 mod pretrained;
 mod quantizable;
 mod resident;
@@ -34,6 +35,7 @@ pub use loaded_model::{
 pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
 pub use predicted_row::PredictedRow;
+pub use prediction_table::{PredictionColumns, PredictionTable};
 pub use quantizable::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
 };

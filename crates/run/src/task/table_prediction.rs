@@ -48,7 +48,7 @@ impl TablePrediction {
     }
 
     /// Refuses an output that is no table, or that would replace the input.
-    pub(in crate::task) fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         let output = self.output.display();
         let refuse = |reason: String| Err(RunError::Unusable { reason });
         if !Self::is_table(&self.output) {

@@ -14,7 +14,6 @@ mod outputs;
 mod pictures;
 mod placed_rows;
 mod predict;
-mod prediction_table;
 mod residuals;
 mod rows;
 mod schema_file;

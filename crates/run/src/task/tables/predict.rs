@@ -19,7 +19,6 @@ use super::files::file_features;
 use super::learn::{Learn, Target, place_rows};
 use super::model::{RowModel, RowNetwork};
 use super::outputs::ROWS_AT_ONCE;
-use super::prediction_table::PredictionTable;
 use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use super::typed_row::{ROWS, table_of};
@@ -27,7 +26,7 @@ use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::{
     ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedRow,
-    PredictedTarget, PredictedValue, SampleBlocks, TablePrediction, WrittenTable,
+    PredictedTarget, PredictedValue, PredictionColumns, SampleBlocks,
 };
 
 /// The encodings of a run's features and targets.
@@ -290,21 +289,11 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
         Some(Box::new(RowBlocks::new(self, path)))
     }
 
-    fn predict_table(
-        &self,
-        request: &TablePrediction,
-        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<WrittenTable, RunError> {
-        request.check()?;
-        let mut table = PredictionTable::create(request, &self.own.targets, &self.coding.codes)?;
-        let mut blocks = RowBlocks::new(self, &request.input);
-        while let Some(predicted) = blocks.predict_targets()? {
-            predicted.iter().try_for_each(|targets| table.add(targets))?;
-            if progress(table.rows()).is_break() {
-                return Err(RunError::Stopped { what: "all rows were predicted" });
-            }
-        }
-        table.finish()
+    fn prediction_columns(&self) -> Result<PredictionColumns, RunError> {
+        let targets = self.own.targets.targets.iter().zip(&self.coding.codes);
+        PredictionColumns::new(targets.map(|((name, target), code)| {
+            (name.as_str(), target.separator.unwrap_or('|'), code.words())
+        }))
     }
 
     fn predict_rows(&self, rows: &[Map<String, Value>]) -> Result<Vec<PredictedRow>, RunError> {

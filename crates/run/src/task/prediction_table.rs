@@ -1,0 +1,144 @@
+//! The predictions of rows as a table: for each target a column of its value, and one for the
+//! probability of each class or label.
+
+use std::collections::{BTreeSet, HashMap};
+
+use updraft_data::{DataError, TableWriter};
+
+use super::loaded_model::{Outcome, Predicted, PredictedValue};
+use super::table_prediction::{TablePrediction, WrittenTable};
+use crate::error::RunError;
+
+/// The columns of a table of predictions.
+#[derive(Debug, Clone)]
+pub struct PredictionColumns {
+    header: Vec<String>,
+    targets: Vec<TargetColumns>,
+}
+
+/// The columns of a target.
+#[derive(Debug, Clone)]
+struct TargetColumns {
+    /// What is between two labels.
+    separator: char,
+    /// The place of each class or label among the columns of probabilities.
+    places: HashMap<String, usize>,
+}
+
+impl PredictionColumns {
+    /// The columns of targets: of each the name, what is between two labels, and the classes or
+    /// labels.
+    pub(in crate::task) fn new<'a>(
+        targets: impl IntoIterator<Item = (&'a str, char, &'a [String])>,
+    ) -> Result<Self, RunError> {
+        let mut columns = Self { header: Vec::new(), targets: Vec::new() };
+        for (name, separator, words) in targets {
+            columns.header.push(name.to_owned());
+            columns.header.extend(words.iter().map(|word| format!("{name}-probability-{word}")));
+            let places = words.iter().cloned().zip(0..).collect();
+            columns.targets.push(TargetColumns { separator, places });
+        }
+        let mut names = BTreeSet::new();
+        match columns.header.iter().find(|name| !names.insert(*name)) {
+            None => Ok(columns),
+            Some(twice) => {
+                let reason = format!(
+                    "two columns of the predictions would have the name `{twice}`; leave out --out \
+                     for predictions as lines"
+                );
+                Err(RunError::Unusable { reason })
+            }
+        }
+    }
+
+    /// The fields of the row of a sample; empty for a sample that is no row.
+    #[must_use]
+    pub fn record(&self, row: &Predicted) -> Vec<String> {
+        let Outcome::Targets(targets) = &row.outcome else { return Vec::new() };
+        let mut record = Vec::with_capacity(self.header.len());
+        for (target, columns) in targets.iter().zip(&self.targets) {
+            columns.add(&target.value, &mut record);
+        }
+        record
+    }
+}
+
+impl TargetColumns {
+    fn add(&self, value: &PredictedValue, record: &mut Vec<String>) {
+        let mut probabilities = vec![String::new(); self.places.len()];
+        let mut set = |word: &str, probability: f32| {
+            probabilities[self.places[word]] = probability.to_string();
+        };
+        record.push(match value {
+            PredictedValue::Number { value, .. } => value.to_string(),
+            PredictedValue::Classes(classes) => {
+                classes.iter().for_each(|class| set(&class.class, class.probability));
+                classes.first().map_or_else(String::new, |class| class.class.clone())
+            }
+            PredictedValue::Labels(labels) => {
+                labels.iter().for_each(|label| set(&label.label, label.probability));
+                let applying = labels.iter().filter(|label| label.applies);
+                let applying: Vec<&str> = applying.map(|label| label.label.as_str()).collect();
+                applying.join(&self.separator.to_string())
+            }
+        });
+        record.append(&mut probabilities);
+    }
+}
+
+/// A table of predictions that is being written; its file appears when it is finished.
+#[derive(Debug)]
+pub struct PredictionTable {
+    writer: TableWriter,
+    written: WrittenTable,
+}
+
+impl PredictionTable {
+    /// Begins the output with its header; missing folders are created.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] for a file that cannot be written.
+    pub fn create(
+        request: &TablePrediction,
+        columns: &PredictionColumns,
+    ) -> Result<Self, RunError> {
+        let mut writer =
+            TableWriter::create(&request.output, request.delimiter()).map_err(unwritten)?;
+        writer.write(&columns.header).map_err(unwritten)?;
+        let written = WrittenTable { rows: 0, columns: columns.header.len() };
+        Ok(Self { writer, written })
+    }
+
+    /// The rows so far.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.written.rows
+    }
+
+    /// Adds the fields of a row, of [`PredictionColumns::record`].
+    ///
+    /// # Errors
+    /// [`RunError::Io`] for a file that cannot be written, or a row of another number of fields.
+    pub fn add(&mut self, record: &[String]) -> Result<(), RunError> {
+        self.writer.write(record).map_err(unwritten)?;
+        self.written.rows += 1;
+        Ok(())
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] for a file that cannot be written; there is none then.
+    pub fn finish(self) -> Result<WrittenTable, RunError> {
+        self.writer.finish().map_err(unwritten)?;
+        Ok(self.written)
+    }
+}
+
+/// The error of a file that the system does not write.
+fn unwritten(error: DataError) -> RunError {
+    match error {
+        DataError::Write { path, cause } => RunError::Io { action: "write", path, cause },
+        other => other.into(),
+    }
+}
