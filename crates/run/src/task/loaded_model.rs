@@ -39,7 +39,7 @@ pub struct LabelProbability {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantile {
     /// The probability that the true number is below, above 0 and below 1.
-    pub level: f32,
+    pub level: f64,
     /// The number, in the unit of the prediction.
     pub value: f64,
 }
@@ -89,7 +89,7 @@ impl PredictedValue {
     /// The quantile of a level; `None` for a level that the target's loss does not name, and for
     /// classes and labels.
     #[must_use]
-    pub fn quantile(&self, level: f32) -> Option<f64> {
+    pub fn quantile(&self, level: f64) -> Option<f64> {
         match self {
             Self::Number { quantiles, .. } => {
                 let quantile = quantiles.iter().find(|quantile| quantile.level == level);

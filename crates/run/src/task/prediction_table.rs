@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(columns.record(&row), ["7", "2.5", "1.25", "2.5"]);
         let json = serde_json::to_value(&row.outcome).expect("JSON");
         let levels =
-            serde_json::json!([{"level": 0.1f32, "value": 1.25}, {"level": 0.5, "value": 2.5}]);
+            serde_json::json!([{"level": 0.1, "value": 1.25}, {"level": 0.5, "value": 2.5}]);
         assert_eq!(json["targets"][1]["number"]["quantiles"], levels);
         assert!(json["targets"][0]["number"].get("quantiles").is_none());
         let same = PredictionColumns::new([of("q", &[0.1]), of("q-quantile-0.1", &[])]);

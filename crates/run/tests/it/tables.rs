@@ -186,7 +186,7 @@ fn test_rows_decide_nothing_about_the_coding() {
 #[test]
 fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
     let _alone = updraft_testing::alone();
-    let (dir, plan) = mixed(&[], &rows(40, 1000));
+    let (dir, plan) = mixed(&["data.delimiter=comma"], &rows(40, 1000));
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());
     let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
     let predict = |text: &str| {

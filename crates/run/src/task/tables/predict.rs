@@ -209,6 +209,11 @@ fn file_of(files: &FilesPlan, path: &Path) -> Result<usize, RunError> {
     })
 }
 
+/// The decimal number of a configuration, which f32 holds in fewer digits than f64.
+fn as_written(level: f32) -> f64 {
+    level.to_string().parse().expect("a number as Rust writes it")
+}
+
 /// The prediction of a target for each row.
 fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<PredictedValue> {
     match code {
@@ -224,7 +229,10 @@ fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<Predic
                 quantiles: levels
                     .iter()
                     .zip(row)
-                    .map(|(&level, &number)| Quantile { level, value: in_unit(number) })
+                    .map(|(&level, &number)| Quantile {
+                        level: as_written(level),
+                        value: in_unit(number),
+                    })
                     .collect(),
             };
             numbers.iter().zip(outputs.chunks_exact(target.head.width())).map(value).collect()
