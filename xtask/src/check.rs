@@ -12,9 +12,9 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 ///
 /// The libraries are checked without features, where a missing `cfg` shows. `wgpu` is
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
-/// `DOCS_RS`, which skips the download of LLVM, in the two crates whose code depends on them. Last, the tests of devices and of the
-/// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own, but for the longest
-/// that need no adapter.
+/// `DOCS_RS`, which skips the download of LLVM, in the two crates whose code depends on them. Last,
+/// the tests of devices and of the kernels for GPUs run on the adapters that wgpu finds, in a profile
+/// of their own, but for the longest that need no adapter.
 const BUILDS: [Cargo<'_>; 9] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {

@@ -73,8 +73,8 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 pub use table::{
     CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
     EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
-    Scaling, Table, TableBlocks, TableEncoder, TableError, TableSchema, TableWriter, UntypedColumn,
-    UntypedTable, Vocabulary,
+    Scaling, StrayValue, Table, TableBlocks, TableEncoder, TableError, TableSchema, TableWriter,
+    UntypedColumn, UntypedTable, Vocabulary,
 };
 
 // Samples and their augmentation.

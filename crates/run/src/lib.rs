@@ -22,7 +22,7 @@ mod utilization;
 pub use int8_network::{Int8Network, Int8Shapes};
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedRow, PredictedTarget, PredictedValue, PredictionColumns, PredictionTable,
+    PredictedRow, PredictedTarget, PredictedValue, PredictionColumns, PredictionTable, Quantile,
     SampleBlocks, TablePrediction, WrittenPrediction, WrittenTable,
 };
 pub use trained::TrainedModel;

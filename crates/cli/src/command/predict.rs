@@ -25,7 +25,8 @@ use crate::stop::NothingToSave;
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The files with the samples, in the format of the run's data; a folder stands for its files
+    /// The files with the samples, in the format of the run's data; a folder stands for its files, and
+    /// with --out there is one file
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// Keep finished parts in this folder, and print at the end: the same command continues with the

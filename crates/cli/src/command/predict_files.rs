@@ -10,8 +10,8 @@ use serde_json::json;
 use updraft_data::{Digest, Progress, ProgressUnit};
 use updraft_distributed::{Collective, Shared, agree};
 use updraft_run::{
-    ClassProbability, Int8Network, Outcome, Predicted, PredictedValue, RunError, SampleBlocks,
-    TrainedModel,
+    ClassProbability, Int8Network, Outcome, Predicted, PredictedValue, Quantile, RunError,
+    SampleBlocks, TrainedModel,
 };
 
 use super::OpenedRun;
@@ -249,7 +249,10 @@ fn lines(predicted: &Predicted) -> Vec<String> {
 /// A predicted number, the classes that are printed, or the labels that apply.
 fn text_of(value: &PredictedValue) -> String {
     match value {
-        PredictedValue::Number { value, .. } => format!("{value:.6}"),
+        PredictedValue::Number { value, quantiles, .. } => {
+            let quantile = |one: &Quantile| format!(", quantile {}: {:.6}", one.level, one.value);
+            format!("{value:.6}{}", quantiles.iter().map(quantile).collect::<String>())
+        }
         PredictedValue::Classes(classes) => {
             let text = |class: &ClassProbability| {
                 format!("{}  {:.1} %", name(&class.class), 100.0 * class.probability)

@@ -50,6 +50,9 @@ impl<'a> Fault<'a> {
 
     /// What must be in its place, as the text after "it must be".
     pub(super) fn expected<T: DeserializeOwned>(&self) -> String {
+        if let Some(words) = self.choices::<T>(Value::String(String::new())) {
+            return words;
+        }
         let of_serde = expected_by_serde(self.message);
         let is_missing = self.message.starts_with("missing field ");
         let is_table = of_serde == A_KIND || of_serde == "variant identifier";
@@ -58,9 +61,6 @@ impl<'a> Fault<'a> {
             if let Some(kinds) = self.choices::<T>(Value::Table(unnamed)) {
                 return format!("{A_KIND}: {kinds}");
             }
-        }
-        if of_serde == "a text in quotes" || self.message.starts_with("wanted exactly ") {
-            return self.choices::<T>(Value::String(String::new())).unwrap_or(of_serde);
         }
         of_serde
     }
@@ -76,6 +76,9 @@ impl<'a> Fault<'a> {
 
     /// The key of the wrong table without which serde reports another error.
     fn culprit<T: DeserializeOwned>(&self) -> Option<String> {
+        if self.choices::<T>(Value::String(String::new())).is_some() {
+            return None;
+        }
         let table = self.value().as_table().filter(|_| !self.message.starts_with("missing field "));
         let mut others = table?.keys().filter(|key| *key != "kind");
         let is_culprit = |key: &&String| {
@@ -156,7 +159,11 @@ mod tests {
     #[allow(dead_code, reason = "only its errors are tested")]
     enum Loss {
         Plain,
-        Focal { gamma: f64 },
+        Focal {
+            gamma: f64,
+            #[serde(default)]
+            weights: Option<Policy>,
+        },
     }
 
     #[test]
@@ -174,6 +181,16 @@ mod tests {
             ("a = { loss = { kind = \"x\" } }", "a.loss.kind", "`plain` or `focal`"),
             ("a = { loss = { kind = \"focal\" } }", "a.loss", "a table with `gamma`"),
             ("a = { loss = { kind = \"focal\", gamma = [] } }", "a.loss.gamma", "a number"),
+            (
+                "a = { loss = { kind = \"focal\", gamma = 1.0, weights = [1.0, 2.0] } }",
+                "a.loss.weights",
+                "`refuse` or `skip`",
+            ),
+            (
+                "a = { loss = { kind = \"focal\", gamma = 1.0, weights = { x = 1.0 } } }",
+                "a.loss.weights",
+                "`refuse` or `skip`",
+            ),
         ] {
             let value = Value::Table(text.parse().expect("TOML"));
             let error = value.clone().try_into::<BTreeMap<String, Column>>().expect_err("wrong");

@@ -187,23 +187,21 @@ impl Settings {
         }
     }
 
-    /// Returns an error for a key in a value's table that its kind does not have: serde ignores it.
-    pub(super) fn refuse_inner<T: Serialize>(
+    /// Returns an error for a key in a given value's tables that the value does not have after it was
+    /// read: serde ignores keys beside a `kind` that has none.
+    pub(super) fn refuse_ignored(
         &self,
         name: &str,
         given: &Value,
-        parsed: &T,
+        read: &Value,
     ) -> Result<(), ConfigError> {
-        let (Value::Table(given), Ok(Value::Table(parsed))) = (given, Value::try_from(parsed))
-        else {
-            return Ok(());
-        };
-        match given.keys().find(|key| !parsed.contains_key(*key)) {
-            None => Ok(()),
-            Some(key) => {
-                let kind = given.get("kind").map_or_else(String::new, ToString::to_string);
-                Err(self.unread(&format!("{name}.{key}"), format!("`{name}.kind = {kind}`")))
+        let (Value::Table(given), Value::Table(read)) = (given, read) else { return Ok(()) };
+        given.iter().try_for_each(|(key, value)| match read.get(key) {
+            Some(read) => self.refuse_ignored(&format!("{name}.{key}"), value, read),
+            None => {
+                let known = read.keys().map(String::as_str).filter(|known| *known != "kind");
+                Err(self.refuse_unknown_inner(name, key, given.get("kind"), known.collect()))
             }
-        }
+        })
     }
 }

@@ -215,7 +215,9 @@ impl Settings {
             Ok(_) => return Err(self.refuse(key.name(), value, key.expected())),
             Err(error) => return Err(self.refuse_type(key, value, &error)),
         };
-        self.refuse_inner(key.name(), value, &parsed)?;
+        if let Ok(read) = Value::try_from(&parsed) {
+            self.refuse_ignored(key.name(), value, &read)?;
+        }
         self.note(key.name(), Some(value), &parsed);
         Ok(Some(parsed))
     }

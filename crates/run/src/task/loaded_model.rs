@@ -35,6 +35,15 @@ pub struct LabelProbability {
     pub applies: bool,
 }
 
+/// A quantile of a predicted number.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantile {
+    /// The probability that the true number is below, above 0 and below 1.
+    pub level: f64,
+    /// The number, in the unit of the prediction.
+    pub value: f64,
+}
+
 /// A named target with its prediction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PredictedTarget {
@@ -56,6 +65,10 @@ pub enum PredictedValue {
         value: f64,
         /// Its unit: that of the target in the training data.
         unit: Unit,
+        /// The quantiles that the target's loss names, by level; the number is the middle one. Empty
+        /// for other losses.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        quantiles: Vec<Quantile>,
     },
     /// Every class, the most probable first.
     Classes(Vec<ClassProbability>),
@@ -69,6 +82,19 @@ impl PredictedValue {
     pub const fn number(&self) -> Option<f64> {
         match self {
             Self::Number { value, .. } => Some(*value),
+            Self::Classes(_) | Self::Labels(_) => None,
+        }
+    }
+
+    /// The quantile of a level; `None` for a level that the target's loss does not name, and for
+    /// classes and labels.
+    #[must_use]
+    pub fn quantile(&self, level: f64) -> Option<f64> {
+        match self {
+            Self::Number { quantiles, .. } => {
+                let quantile = quantiles.iter().find(|quantile| quantile.level == level);
+                quantile.map(|quantile| quantile.value)
+            }
             Self::Classes(_) | Self::Labels(_) => None,
         }
     }
@@ -115,7 +141,9 @@ impl PredictedValue {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match self {
-            Self::Number { value, .. } => value.is_finite(),
+            Self::Number { value, quantiles, .. } => {
+                value.is_finite() && quantiles.iter().all(|quantile| quantile.value.is_finite())
+            }
             Self::Classes(classes) => classes.iter().all(|class| class.probability.is_finite()),
             Self::Labels(labels) => labels.iter().all(|label| label.probability.is_finite()),
         }

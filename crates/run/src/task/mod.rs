@@ -30,11 +30,12 @@ pub use data_folder::refuse_folder;
 pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub use loaded_model::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, LoadedModel, Outcome,
-    Predicted, PredictedTarget, PredictedValue, SampleBlocks, WrittenPrediction,
+    Predicted, PredictedTarget, PredictedValue, Quantile, SampleBlocks, WrittenPrediction,
 };
 pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
 pub use predicted_row::PredictedRow;
+use prediction_table::ColumnsOf;
 pub use prediction_table::{PredictionColumns, PredictionTable};
 pub use quantizable::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,

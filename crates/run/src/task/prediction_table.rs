@@ -1,5 +1,5 @@
-//! The predictions of rows as a table: for each target a column of its value, and one for the
-//! probability of each class or label.
+//! The predictions of rows as a table: for each target a column of its value, and one for each
+//! quantile, or for the probability of each class or label.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,6 +16,17 @@ pub struct PredictionColumns {
     targets: Vec<TargetColumns>,
 }
 
+/// A target whose predictions become columns.
+pub(in crate::task) struct ColumnsOf<'a> {
+    pub(in crate::task) name: &'a str,
+    /// What is between two labels.
+    pub(in crate::task) separator: char,
+    /// The classes or labels.
+    pub(in crate::task) words: &'a [String],
+    /// The levels of the quantiles.
+    pub(in crate::task) levels: &'a [f32],
+}
+
 /// The columns of a target.
 #[derive(Debug, Clone)]
 struct TargetColumns {
@@ -26,14 +37,14 @@ struct TargetColumns {
 }
 
 impl PredictionColumns {
-    /// The columns of targets: of each the name, what is between two labels, and the classes or
-    /// labels.
+    /// The columns of targets.
     pub(in crate::task) fn new<'a>(
-        targets: impl IntoIterator<Item = (&'a str, char, &'a [String])>,
+        targets: impl IntoIterator<Item = ColumnsOf<'a>>,
     ) -> Result<Self, RunError> {
         let mut columns = Self { header: Vec::new(), targets: Vec::new() };
-        for (name, separator, words) in targets {
+        for ColumnsOf { name, separator, words, levels } in targets {
             columns.header.push(name.to_owned());
+            columns.header.extend(levels.iter().map(|level| format!("{name}-quantile-{level}")));
             columns.header.extend(words.iter().map(|word| format!("{name}-probability-{word}")));
             let places = words.iter().cloned().zip(0..).collect();
             columns.targets.push(TargetColumns { separator, places });
@@ -82,6 +93,9 @@ impl TargetColumns {
                 applying.join(&self.separator.to_string())
             }
         });
+        if let PredictedValue::Number { quantiles, .. } = value {
+            record.extend(quantiles.iter().map(|quantile| quantile.value.to_string()));
+        }
         record.append(&mut probabilities);
     }
 }
@@ -140,5 +154,37 @@ fn unwritten(error: DataError) -> RunError {
     match error {
         DataError::Write { path, cause } => RunError::Io { action: "write", path, cause },
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_trainer::Unit;
+
+    use super::*;
+    use crate::task::{PredictedTarget, Quantile};
+
+    #[test]
+    fn quantiles_are_columns_after_their_number() {
+        let of = |name, levels| ColumnsOf { name, separator: '|', words: &[], levels };
+        let columns = PredictionColumns::new([of("n", &[]), of("q", &[0.1, 0.5])]).expect("named");
+        assert_eq!(columns.header, ["n", "q", "q-quantile-0.1", "q-quantile-0.5"]);
+        let unit = Unit::Of("q".into());
+        let number =
+            |value, quantiles| PredictedValue::Number { value, unit: unit.clone(), quantiles };
+        let quantile = |level, value| Quantile { level, value };
+        let quantiles = number(2.5, vec![quantile(0.1, 1.25), quantile(0.5, 2.5)]);
+        assert_eq!((quantiles.quantile(0.1), quantiles.quantile(0.2)), (Some(1.25), None));
+        let target = |name: &str, value| PredictedTarget { name: name.to_owned(), value };
+        let targets = vec![target("n", number(7.0, Vec::new())), target("q", quantiles)];
+        let row = Predicted { sample: "row 1".to_owned(), outcome: Outcome::Targets(targets) };
+        assert_eq!(columns.record(&row), ["7", "2.5", "1.25", "2.5"]);
+        let json = serde_json::to_value(&row.outcome).expect("JSON");
+        let levels =
+            serde_json::json!([{"level": 0.1, "value": 1.25}, {"level": 0.5, "value": 2.5}]);
+        assert_eq!(json["targets"][1]["number"]["quantiles"], levels);
+        assert!(json["targets"][0]["number"].get("quantiles").is_none());
+        let same = PredictionColumns::new([of("q", &[0.1]), of("q-quantile-0.1", &[])]);
+        assert!(same.expect_err("the same name").to_string().contains("`q-quantile-0.1`"));
     }
 }

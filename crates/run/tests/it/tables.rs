@@ -186,7 +186,7 @@ fn test_rows_decide_nothing_about_the_coding() {
 #[test]
 fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
     let _alone = updraft_testing::alone();
-    let (dir, plan) = mixed(&[], &rows(40, 1000));
+    let (dir, plan) = mixed(&["data.delimiter=comma"], &rows(40, 1000));
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());
     let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
     let predict = |text: &str| {
@@ -197,6 +197,11 @@ fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
     let plain = predict("size,color,words,gap\n2,red,a,7\n9,blue,,\n").expect("predicted");
     let moved = predict("note,gap,color,size,words\nx,7,red,2,a\ny,,blue,9,\n").expect("predicted");
     assert_eq!(plain, moved);
+    let tabs = dir.path().join("new.tsv");
+    fs::write(&tabs, "size\tcolor\twords\tgap\n2\tred\ta\t7\n9\tblue\t\t\n").expect("written");
+    for (tabs, comma) in model.predict(&tabs).expect("predicted").iter().zip(&plain) {
+        assert_eq!(tabs.outcome, comma.outcome);
+    }
     assert_ne!(plain[0].outcome, plain[1].outcome);
     let Outcome::Targets(targets) = &plain[0].outcome else { panic!("several targets") };
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
@@ -220,6 +225,16 @@ fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
     for (text, expected) in [
         ("size,color,words\n2,red,a\n", "`gap`"),
         (
+            "2,red,a\n9,blue,\n",
+            "`size`: its first line, which is read as the names of the columns, has `2`, `red`, \
+             `a`; add a line with the names",
+        ),
+        (
+            "size;color;words;gap\n2;red;a;\n",
+            "its header is the single field `size;color;words;gap`; files that end in `.tsv` have \
+             tabs between fields, others what `data.delimiter` of the run says",
+        ),
+        (
             "size,color,words,gap\n1,red,a,7\nlarge,red,a,7\n",
             "line 3, column `size`: expected a finite number, got `large`; correct it",
         ),
@@ -233,6 +248,28 @@ fn rows_are_predicted_in_their_order_by_the_names_of_their_columns() {
         let error = predict(text).expect_err(text);
         assert!(error.is_input() && error.to_string().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn files_that_end_in_tsv_have_tabs_beside_others_with_commas() {
+    let (dir, _) = mixed(&[], &rows(40, 1000));
+    let tabs = format!("{HEADER}{}", rows(120, 0)).replace(',', "\t");
+    fs::write(dir.path().join("train.tsv"), tabs).expect("written");
+    let text = MIXED.replace("train.csv", "train.tsv");
+    let open = |sets: &[&str]| {
+        let plan = with(dir.path(), &text, sets);
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        plan.task.open(&plan, opening).map(drop)
+    };
+    open(&[]).expect("opened");
+    open(&["data.test_files=[]"]).expect("opened");
+    let error = open(&["data.delimiter=comma"]).expect_err("tabs").to_string();
+    assert!(
+        error.contains("if tabs divide its fields, set `data.delimiter` to \"tab\""),
+        "{error}"
+    );
+    let error = open(&["data.delimiter=tab"]).expect_err("commas").to_string();
+    assert!(error.contains("test.csv` has no column `grade`"), "{error}");
 }
 
 #[test]
@@ -256,6 +293,13 @@ fn unusable_tables_are_refused_with_file_line_and_column() {
             "test.csv` line 2, column `size`: expected a finite number, got `large`; correct it",
         ),
         ("2,red,a,7,three,yes,low,\n", vec![], "set `targets.price.kind`"),
+        (
+            "2,red,a,7,3,yes,low,\n",
+            vec!["data.delimiter=semicolon"],
+            "train.csv` has no column `grade`: its header is the single field \
+             `size,color,words,gap,price,sold,grade,tags`; if commas divide its fields, set \
+             `data.delimiter` to \"comma\"",
+        ),
         ("2,red,a,7,3,yes,low,\n", vec!["data.leave_out=[\"colour\"]"], "no column `colour`"),
     ] {
         let dir = tempfile::tempdir().expect("temporary folder");

@@ -76,7 +76,7 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
         assert_eq!(predicted.sample, format!("{} row {row}", rows.display()));
         let Outcome::Targets(targets) = &predicted.outcome else { panic!("{predicted:?}") };
         assert_eq!((targets.len(), targets[0].name.as_str()), (1, "y"));
-        let PredictedValue::Number { value, unit } = &targets[0].value else {
+        let PredictedValue::Number { value, unit, .. } = &targets[0].value else {
             panic!("{predicted:?}")
         };
         assert_eq!(*unit, updraft_trainer::Unit::Of("y".into()));

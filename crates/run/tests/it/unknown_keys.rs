@@ -61,6 +61,27 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
             "data.cache.folder",
             "data.cache.kind = \"none\"",
         ),
+        (
+            "[train]\nschedule = { kind = \"constant\", warmup = 0.1 }",
+            "train.schedule.warmup",
+            "train.schedule.kind = \"constant\"",
+        ),
+        (
+            &ROWS.replace(
+                "kind = \"number\"",
+                "kind = \"number\", loss = { kind = \"mean-squared-error\", delta = 2.0 }",
+            ),
+            "targets.y.loss.delta",
+            "targets.y.loss.kind = \"mean-squared-error\"",
+        ),
+        (
+            &ROWS.replace(
+                "kind = \"number\"",
+                "kind = \"labels\", loss = { kind = \"binary-cross-entropy\", class_weights = 1 }",
+            ),
+            "targets.y.loss.class_weights",
+            "targets.y.loss.kind = \"binary-cross-entropy\"",
+        ),
         (&table("[data]\nfiles = [\"a.csv\"]"), "data.files", "data.source = \"generated\""),
         (
             &format!("{ROWS}features = [\"x\"]\nnoise = 1.0"),

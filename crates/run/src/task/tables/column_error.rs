@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use updraft_data::{TableError, TableSchema};
+use updraft_data::{ColumnKind, StrayValue, TableError, TableSchema};
 
 use super::data_plan::DataPlan;
 use super::schema_file::missing_value;
@@ -36,6 +36,15 @@ pub(super) fn check_names(plan: &DataPlan, known: &[String]) -> Result<(), RunEr
 /// The error of a table, about the key that decides what is read.
 pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan) -> RunError {
     match error {
+        TableError::MissingColumn { path, column, known }
+            if let Some(delimiter) = unseen_delimiter(&known) =>
+        {
+            let reason = format!(
+                "{}; if {delimiter}s divide its fields, set `data.delimiter` to \"{delimiter}\"",
+                single_field(&path, &column, &known)
+            );
+            RunError::Unusable { reason }
+        }
         TableError::MissingColumn { path, column, known } => {
             let file = format!("`{}`", path.display());
             let of_file = |what: &str| columns_of(what, &file, &column, &known);
@@ -69,6 +78,55 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
         }
         other => other.into(),
     }
+}
+
+/// The error of a value that is no number or date where nearly all others of its column are.
+pub(super) fn of_stray(stray: &StrayValue, place: &str, column: &str) -> RunError {
+    let StrayValue { kind, text, of_kind, values, .. } = stray;
+    let what = if *kind == ColumnKind::Date { "date" } else { "number" };
+    let reason = format!(
+        "{place}, column `{column}`: `{text}` is no {what}, and {of_kind} of the {values} values of \
+         the training rows are {what}s; correct it, add it to `data.missing` if it stands for a \
+         missing value, or name the column in `data.categories`"
+    );
+    RunError::Unusable { reason }
+}
+
+/// The error of a header that a run's model cannot predict from.
+pub(super) fn of_later_header(error: RunError, missing: &[String]) -> RunError {
+    let RunError::Table(TableError::MissingColumn { path, column, known }) = error else {
+        return error;
+    };
+    let is_value = |name: &String| ColumnKind::Number.takes(name) || missing.contains(name);
+    let reason = if unseen_delimiter(&known).is_some() {
+        format!(
+            "{}; files that end in `.tsv` have tabs between fields, others what `data.delimiter` of \
+             the run says",
+            single_field(&path, &column, &known)
+        )
+    } else if known.iter().any(is_value) {
+        format!(
+            "`{}` has no column `{column}`: its first line, which is read as the names of the \
+             columns, has {}; add a line with the names",
+            path.display(),
+            listed(&known)
+        )
+    } else {
+        return RunError::Table(TableError::MissingColumn { path, column, known });
+    };
+    RunError::Unusable { reason }
+}
+
+/// The delimiter in the single field of a header, which is read with another one.
+fn unseen_delimiter(known: &[String]) -> Option<&'static str> {
+    let [only] = known else { return None };
+    let named = [('\t', "tab"), (';', "semicolon"), (',', "comma")];
+    named.into_iter().find(|(character, _)| only.contains(*character)).map(|(_, name)| name)
+}
+
+fn single_field(path: &Path, column: &str, known: &[String]) -> String {
+    let shown = listed(known).escape_debug().to_string();
+    format!("`{}` has no column `{column}`: its header is the single field {shown}", path.display())
 }
 
 /// The error of a table that a run's model predicts: about the file of the run's schema, which

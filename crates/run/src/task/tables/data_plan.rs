@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 
+use super::generated_rows::Generated;
 use super::schema_file::{SCHEMA_FILE, SchemaFile};
-use super::source_plan::{FilesPlan, Generated, Source};
+use super::source_plan::{FilesPlan, Source};
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, ResidentPlan, Settings};
 use crate::error::RunError;

@@ -8,9 +8,10 @@ use updraft_data::{
     label_csv,
 };
 
-use super::column_error::{check_names, of_table};
+use super::column_error::{check_names, of_stray, of_table};
 use super::data_plan::DataPlan;
-use super::source_plan::{FilesPlan, Generated};
+use super::generated_rows::Generated;
+use super::source_plan::FilesPlan;
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::error::RunError;
 
@@ -70,6 +71,7 @@ impl<'a> Files<'a> {
             // Reading by the schema reports a field that does not fit, with its place.
             None => self.read(&schema, targets)?.0,
         };
+        self.refuse_strays(&table, is_training)?;
         if let Some(files) = self.plan.source.with_file_features() {
             let ends = self.starts.iter().skip(2).copied().chain([table.rows()]);
             let own = self.starts.iter().skip(1).zip(ends);
@@ -82,12 +84,31 @@ impl<'a> Files<'a> {
         Ok(table)
     }
 
+    /// Returns an error for a column that is one of categories because of a few training rows.
+    fn refuse_strays(
+        &self,
+        table: &Table,
+        is_training: impl Fn(usize) -> bool,
+    ) -> Result<(), RunError> {
+        if self.plan.columns.is_some() {
+            return Ok(());
+        }
+        for column in &table.schema().columns {
+            if given_kind(self.plan, &column.name).is_none()
+                && let Some(stray) = table.stray_value(&column.name, &is_training)?
+            {
+                return Err(of_stray(&stray, &self.place(stray.row), &column.name));
+            }
+        }
+        Ok(())
+    }
+
     /// File and line of a row.
     pub(super) fn place(&self, row: usize) -> String {
         let file = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
         let (path, record) = (&self.paths[file], row - self.starts[file]);
         let header = self.plan.schema().header;
-        match Table::line_of(path, self.plan.source.delimiter(), header.as_deref(), record) {
+        match Table::line_of(path, self.plan.source.delimiter_of(path), header.as_deref(), record) {
             Ok(line) => format!("`{}` line {line}", path.display()),
             // It was just read.
             Err(_) => format!("`{}` row {}", path.display(), record + 1),
@@ -95,7 +116,8 @@ impl<'a> Files<'a> {
     }
 
     /// Reads all columns that the plan needs in one pass, keeps those of the features, and returns
-    /// those of a schema with the first row of each file; `None` if that finds any fault.
+    /// those of a schema with the first row of each file; `None` if that finds any fault, and for
+    /// files with different delimiters.
     fn read_untyped(
         &mut self,
         schema: &TableSchema,
@@ -119,7 +141,10 @@ impl<'a> Files<'a> {
                 None => UntypedColumn::LeftOut,
             }
         };
-        let delimiter = plan.source.delimiter();
+        let delimiter = plan.source.delimiter_of(self.paths.first()?);
+        if self.paths.iter().any(|path| plan.source.delimiter_of(path) != delimiter) {
+            return None;
+        }
         let read = UntypedTable::read(&self.paths, delimiter, &plan.schema(), wanted);
         let mut untyped = read.ok()?;
         let table = untyped.take(schema)?;
@@ -137,7 +162,7 @@ impl<'a> Files<'a> {
         let mut inferred = InferredColumns::default();
         for (path, start) in self.paths.iter().zip(&self.starts).take(self.training) {
             let is_looked_at = |row| is_training(start + row);
-            inferred.look_at(path, self.plan.source.delimiter(), &base, is_looked_at)?;
+            inferred.look_at(path, self.plan.source.delimiter_of(path), &base, is_looked_at)?;
         }
         Ok(inferred)
     }
@@ -149,7 +174,7 @@ impl<'a> Files<'a> {
     ) -> Result<(Table, Vec<usize>), RunError> {
         let (mut whole, mut starts): (Option<Table>, _) = (None, Vec::new());
         for path in &self.paths {
-            let table = Table::read(path, self.plan.source.delimiter(), schema.clone())
+            let table = Table::read(path, self.plan.source.delimiter_of(path), schema.clone())
                 .map_err(|error| of_table(error, self.plan, targets))?;
             starts.push(whole.as_ref().map_or(0, Table::rows));
             whole = Some(match whole {

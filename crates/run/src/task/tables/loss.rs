@@ -139,6 +139,14 @@ impl TargetLoss {
         }
     }
 
+    /// The levels of the quantiles that are predicted; none for other losses.
+    pub(super) fn levels(&self) -> &[f32] {
+        match self {
+            Self::Quantile { quantiles } => quantiles,
+            _ => &[],
+        }
+    }
+
     /// Whether classes are weighted by their inverse frequency.
     pub(super) const fn is_balanced(&self) -> bool {
         matches!(

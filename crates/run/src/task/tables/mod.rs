@@ -5,6 +5,7 @@ mod data;
 mod data_plan;
 mod dependence;
 mod files;
+mod generated_rows;
 mod importance;
 mod learn;
 mod loss;

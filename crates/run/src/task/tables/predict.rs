@@ -13,7 +13,7 @@ use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
 use super::TablesPlan;
-use super::column_error::of_later_table;
+use super::column_error::{of_later_header, of_later_table};
 use super::data::too_far;
 use super::files::file_features;
 use super::learn::{Learn, Target, place_rows};
@@ -25,8 +25,8 @@ use super::typed_row::{ROWS, table_of};
 use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::{
-    ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedRow,
-    PredictedTarget, PredictedValue, PredictionColumns, SampleBlocks,
+    ClassProbability, ColumnsOf, LabelProbability, LoadedModel, Outcome, Predicted, PredictedRow,
+    PredictedTarget, PredictedValue, PredictionColumns, Quantile, SampleBlocks,
 };
 
 /// The encodings of a run's features and targets.
@@ -66,7 +66,7 @@ impl<N: RowNetwork> RowPredictor<N> {
     /// and the features for the file that they are from.
     fn blocks_of(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
         let mut schema = self.coding.schema.clone();
-        let delimiter = self.own.data.source.delimiter();
+        let delimiter = self.own.data.source.delimiter_of_later(path);
         let mut of_file = Vec::new();
         if let Some(files) = self.own.data.source.with_file_features() {
             let own = file_of(files, path)?;
@@ -75,7 +75,8 @@ impl<N: RowNetwork> RowPredictor<N> {
         }
         schema.columns.retain(|column| of_file.iter().all(|(name, _)| *name != column.name));
         let names = |first: &[String]| self.places(first, &schema, path);
-        let blocks = TableBlocks::open(path, delimiter, schema.clone(), ROWS_AT_ONCE, names)?;
+        let blocks = TableBlocks::open(path, delimiter, schema.clone(), ROWS_AT_ONCE, names)
+            .map_err(|error| of_later_header(error, &schema.missing))?;
         Ok((blocks, of_file))
     }
 
@@ -208,17 +209,33 @@ fn file_of(files: &FilesPlan, path: &Path) -> Result<usize, RunError> {
     })
 }
 
+/// The decimal number of a configuration, which f32 holds in fewer digits than f64.
+fn as_written(level: f32) -> f64 {
+    level.to_string().parse().expect("a number as Rust writes it")
+}
+
 /// The prediction of a target for each row.
 fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<PredictedValue> {
     match code {
         TargetCode::Number { mean, std } => {
             let numbers = target.number(outputs).into_data();
+            let outputs: Vec<f64> = outputs.to_data().iter().collect();
+            let in_unit = |number: f64| number * std + mean;
             let unit = Unit::Of(target.column.clone().into());
-            let value = |number: f64| PredictedValue::Number {
-                value: number * std + mean,
+            let levels = target.loss.levels();
+            let value = |(number, row): (f64, &[f64])| PredictedValue::Number {
+                value: in_unit(number),
                 unit: unit.clone(),
+                quantiles: levels
+                    .iter()
+                    .zip(row)
+                    .map(|(&level, &number)| Quantile {
+                        level: as_written(level),
+                        value: in_unit(number),
+                    })
+                    .collect(),
             };
-            numbers.iter::<f64>().map(value).collect()
+            numbers.iter().zip(outputs.chunks_exact(target.head.width())).map(value).collect()
         }
         TargetCode::Classes { classes } | TargetCode::Ordered { classes } => {
             let probabilities = softmax(target.class_logits(outputs), 1).into_data();
@@ -291,8 +308,11 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
 
     fn prediction_columns(&self) -> Result<PredictionColumns, RunError> {
         let targets = self.own.targets.targets.iter().zip(&self.coding.codes);
-        PredictionColumns::new(targets.map(|((name, target), code)| {
-            (name.as_str(), target.separator.unwrap_or('|'), code.words())
+        PredictionColumns::new(targets.map(|((name, target), code)| ColumnsOf {
+            name,
+            separator: target.separator.unwrap_or('|'),
+            words: code.words(),
+            levels: target.loss.levels(),
         }))
     }
 
@@ -362,5 +382,41 @@ impl<N: RowNetwork> SampleBlocks for RowBlocks<'_, N> {
             outcome: Outcome::Targets(targets),
         };
         Ok(Some((before + 1..).zip(predicted).map(of_row).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_models::Head;
+    use updraft_testing::devices;
+
+    use super::*;
+    use crate::task::tables::loss::TargetLoss;
+    use crate::task::tables::target_plan::{TargetKind, TargetPlan};
+
+    #[test]
+    fn a_number_has_the_quantiles_of_its_loss_in_its_own_unit() {
+        for device in devices() {
+            let plan = TargetPlan {
+                kind: TargetKind::Number,
+                loss: TargetLoss::Quantile { quantiles: vec![0.1, 0.5, 0.9] },
+                weight: 1.0,
+                missing: Default::default(),
+                classes: None,
+                separator: None,
+            };
+            let code = TargetCode::Number { mean: 10.0, std: 2.0 };
+            let target = Target::new("y", &plan, Head::Numbers(3)).with_code(&code);
+            let outputs = Tensor::from_floats([[-1.0, 0.0, 2.0], [0.0, 1.0, 3.0]], &device);
+            let found = values(&target, &code, &outputs);
+            let levels =
+                |value: &PredictedValue| [0.1, 0.5, 0.9].map(|level| value.quantile(level));
+            assert_eq!(
+                found.iter().map(levels).collect::<Vec<_>>(),
+                [[8.0, 10.0, 14.0].map(Some), [10.0, 12.0, 16.0].map(Some),]
+            );
+            let middle: Vec<_> = found.iter().map(PredictedValue::number).collect();
+            assert_eq!(middle, [Some(10.0), Some(12.0)]);
+        }
     }
 }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use updraft_data::{Delimiter, Formula, interaction_csv, label_csv};
+use updraft_data::Delimiter;
 
+use super::generated_rows::{FormulaPlan, Generated};
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
@@ -60,9 +61,12 @@ const DIR: Key<PathBuf> =
     Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
-const DELIMITER: Key<Delimiter> = Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
-    .default(r#""comma""#)
-    .edit(Edit::Reported);
+const DELIMITER: Key<Delimiter> = Key::new(
+    "data.delimiter",
+    "files only: `comma`, `semicolon` or `tab`; `predict` reads files that end in `.tsv` or `.tab` with tabs in any case",
+)
+.depends("`tab` for files that end in `.tsv` or `.tab`, compressed or not, otherwise `comma`")
+.edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
     Key::new("data.columns", "files only: the names of all columns, for files without a header")
         .check("a list of at least two names, none of them twice", |columns| {
@@ -149,57 +153,13 @@ pub(super) enum Source {
     Files(FilesPlan),
 }
 
-/// Rows that need no files.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Generated {
-    /// By `updraft_data::interaction_csv`.
-    Interactions,
-    /// By `updraft_data::label_csv`.
-    Labels { noise: f64 },
-    /// By a formula; only training rows have noise.
-    Formula { formula: FormulaPlan, noise: f32 },
-}
-
-impl Generated {
-    /// The names of its columns.
-    pub(super) fn columns(self) -> Vec<String> {
-        let of_header = |header: String| header.trim_end().split(',').map(str::to_owned).collect();
-        match self {
-            Self::Interactions => of_header(interaction_csv(0, 0)),
-            Self::Labels { noise } => of_header(label_csv(0, 0, noise)),
-            Self::Formula { formula, .. } => {
-                let inputs = 1..=Formula::from(formula).inputs();
-                inputs.map(|input| format!("x{input}")).chain(["y".to_owned()]).collect()
-            }
-        }
-    }
-}
-
-/// A formula of [`updraft_data::Formula`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum FormulaPlan {
-    ExpSinSquare,
-    Friedman1,
-    Product,
-}
-
-impl From<FormulaPlan> for Formula {
-    fn from(plan: FormulaPlan) -> Self {
-        match plan {
-            FormulaPlan::ExpSinSquare => Self::ExpSinSquare,
-            FormulaPlan::Friedman1 => Self::Friedman1,
-            FormulaPlan::Product => Self::Product,
-        }
-    }
-}
-
 /// Files with the same columns.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FilesPlan {
     pub(super) dir: Option<PathBuf>,
     pub(super) files: Vec<PathBuf>,
-    pub(super) delimiter: Delimiter,
+    /// As the ending of each file says without one.
+    delimiter: Option<Delimiter>,
     /// The names of all columns, for files without a header.
     pub(super) columns: Option<Vec<String>>,
     /// Whether a feature for each file but the first marks its rows.
@@ -334,10 +294,23 @@ impl Source {
         }
     }
 
-    /// The delimiter of fields.
-    pub(super) fn delimiter(&self) -> Delimiter {
+    /// The delimiter of one of the run's files.
+    pub(super) fn delimiter_of(&self, path: &Path) -> Delimiter {
+        self.delimiter().unwrap_or_else(|| Delimiter::of(path))
+    }
+
+    /// The delimiter of a file to predict, whose ending may be another than that of the run's files.
+    pub(super) fn delimiter_of_later(&self, path: &Path) -> Delimiter {
+        match Delimiter::of(path) {
+            Delimiter::Tab => Delimiter::Tab,
+            usual => self.delimiter().unwrap_or(usual),
+        }
+    }
+
+    /// The delimiter that the plan gives.
+    fn delimiter(&self) -> Option<Delimiter> {
         match self {
-            Self::Generated { .. } => Delimiter::Comma,
+            Self::Generated { .. } => None,
             Self::Files(plan) => plan.delimiter,
         }
     }
@@ -386,7 +359,7 @@ impl FilesPlan {
         Ok(Self {
             dir: settings.option(&DIR)?,
             files,
-            delimiter: settings.value(&DELIMITER)?,
+            delimiter: settings.option(&DELIMITER)?,
             columns,
             file_features,
             how_to_get: settings.option(&HOW_TO_GET)?,
