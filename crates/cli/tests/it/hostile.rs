@@ -190,7 +190,7 @@ fn every_kind_of_bad_table_is_refused_with_its_place() {
         ("x,y\n".to_owned(), "no records"),
         ("x,z\n1,2\n".to_owned(), "no column `y`"),
         ("x,x,y\n1,2,3\n".to_owned(), "two columns `x`"),
-        (rows("1"), "line 22 has 1 fields"),
+        (rows("1"), "line 22 has 1 field; the header has 2: add the missing fields"),
         (rows("1,2,3"), "line 22 has 3 fields"),
         (rows("a,2"), "line 22, column `x`: expected a finite number"),
         (rows("inf,2"), "line 22, column `x`"),
