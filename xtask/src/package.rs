@@ -5,6 +5,7 @@
 //! That workspace has the versions, profiles and features of this one, so that third-party crates
 //! are not compiled again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,15 +41,16 @@ pub(crate) fn check() -> Result<(), ExitCode> {
     let package = format!("package --workspace{excluded} --no-verify --allow-dirty --quiet");
     Cargo::new(&package).run()?;
 
+    let features = features_manifest(&tree()?, &packages);
     let published: Vec<_> = packages.into_iter().filter(|package| package.is_published).collect();
     let folder = target().join("package/unpacked");
     unpack(&folder, &published).map_err(failed)?;
     fs::write(folder.join("Cargo.toml"), workspace(&published).map_err(failed)?).map_err(failed)?;
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).map_err(failed)?;
-    let features = folder.join(FEATURES);
-    fs::create_dir_all(&features).map_err(failed)?;
-    fs::write(features.join("lib.rs"), "//! No items.\n").map_err(failed)?;
-    fs::write(features.join("Cargo.toml"), features_manifest(&metadata)).map_err(failed)?;
+    let enables = folder.join(FEATURES);
+    fs::create_dir_all(&enables).map_err(failed)?;
+    fs::write(enables.join("lib.rs"), "//! No items.\n").map_err(failed)?;
+    fs::write(enables.join("Cargo.toml"), features).map_err(failed)?;
     build(&folder)
 }
 
@@ -60,21 +62,27 @@ struct Package {
 }
 
 fn metadata() -> Result<Value, ExitCode> {
-    let output = Command::new(program())
-        .args(["metadata", "--format-version", "1", "--filter-platform", &host()?])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(failed)?;
-    serde_json::from_slice(&output.stdout).map_err(failed)
+    serde_json::from_slice(&output_of(&["metadata", "--format-version", "1", "--no-deps"])?)
+        .map_err(failed)
 }
 
-/// The target triple of this machine.
-fn host() -> Result<String, ExitCode> {
-    let output = Command::new("rustc").arg("-vV").output().map_err(failed)?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned);
-    host.ok_or_else(|| failed("`rustc -vV` does not print the host"))
+/// The direct dependencies of the workspace with the features of its builds, a line each.
+///
+/// `cargo metadata` reports more features than a build has.
+fn tree() -> Result<String, ExitCode> {
+    let words = "tree --workspace --depth 1 --edges normal,dev --prefix none --format {p}|{f}";
+    let words: Vec<&str> = words.split(' ').collect();
+    String::from_utf8(output_of(&words)?).map_err(failed)
+}
+
+fn output_of(arguments: &[&str]) -> Result<Vec<u8>, ExitCode> {
+    let mut command = Command::new(program());
+    let output = command.args(arguments).current_dir(root()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(failed)?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(failed(format!("`cargo {}` failed", arguments.join(" ")))),
+    }
 }
 
 fn packages(metadata: &Value) -> Vec<Package> {
@@ -125,29 +133,30 @@ fn workspace(published: &[Package]) -> Result<String, String> {
 }
 
 /// The manifest of a package that depends on every direct third-party dependency, with the features
-/// that it has in this workspace.
-fn features_manifest(metadata: &Value) -> String {
-    let nodes = || metadata["resolve"]["nodes"].as_array().into_iter().flatten();
-    let members: Vec<_> = metadata["workspace_members"].as_array().into_iter().flatten().collect();
-    let direct: Vec<_> = nodes()
-        .filter(|node| members.contains(&&node["id"]))
-        .flat_map(|node| node["dependencies"].as_array().into_iter().flatten())
-        .collect();
+/// that it has in this workspace: the lines of [`tree`] but for those of our packages.
+fn features_manifest(tree: &str, ours: &[Package]) -> String {
+    let mut direct: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for line in tree.lines() {
+        let Some((package, features)) = line.trim_end_matches(" (*)").split_once('|') else {
+            continue;
+        };
+        let mut words = package.split(' ');
+        let (name, version) = (words.next(), words.next().and_then(|it| it.strip_prefix('v')));
+        let (Some(name), Some(version)) = (name, version) else { continue };
+        if ours.iter().all(|package| package.name != name) {
+            let known = direct.entry((name, version)).or_default();
+            known.extend(features.split(',').filter(|feature| !feature.is_empty()));
+        }
+    }
     let mut manifest = format!(
         "[package]\nname = \"{FEATURES}\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n"
     );
-    for (at, package) in metadata["packages"].as_array().into_iter().flatten().enumerate() {
-        let Some(node) = nodes().find(|node| node["id"] == package["id"]) else { continue };
-        if package["source"].is_null() || !direct.contains(&&package["id"]) {
-            continue;
-        }
+    for (at, ((name, version), features)) in direct.into_iter().enumerate() {
         let _ = write!(
             manifest,
-            "\n[dependencies.d{at}]\npackage = {}\nversion = \"={}\"\ndefault-features = false\n\
-             features = {}\n",
-            package["name"],
-            text(&package["version"]),
-            node["features"],
+            "\n[dependencies.d{at}]\npackage = \"{name}\"\nversion = \"={version}\"\n\
+             default-features = false\nfeatures = {:?}\n",
+            Vec::from_iter(features),
         );
     }
     manifest
@@ -187,29 +196,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_features_of_direct_dependencies_are_enabled() {
-        let package = |id: &str, source: Value| json!({ "id": id, "name": id, "version": "1.2.3", "source": source, "publish": null });
-        let node = |id: &str, dependencies: &[&str], features: &[&str]| json!({ "id": id, "dependencies": dependencies, "features": features });
-        let metadata = json!({
-            "workspace_members": ["ours"],
-            "packages": [
-                package("ours", Value::Null),
-                package("near", json!("registry")),
-                package("far", json!("registry")),
-            ],
-            "resolve": { "nodes": [
-                node("ours", &["near"], &[]),
-                node("near", &["far"], &["fast", "std"]),
-                node("far", &[], &["std"]),
-            ] },
-        });
-        let manifest: toml::Table = features_manifest(&metadata).parse().expect("TOML");
+    fn direct_dependencies_have_the_features_of_all_their_builds() {
+        let package = |name: &str| Package {
+            name: name.to_owned(),
+            version: "0.1.0".to_owned(),
+            is_published: true,
+        };
+        let tree = "ours v0.1.0 (/work)|default\nnear v1.2.3|std\nmacros v2.0.0 (proc-macro)|\n\n\
+                    other v0.1.0 (/work)|\nnear v1.2.3|fast,std (*)\n";
+        let manifest = features_manifest(tree, &[package("ours"), package("other")]);
+        let manifest: toml::Table = manifest.parse().expect("TOML");
         let dependencies = manifest["dependencies"].as_table().expect("a table");
-        assert_eq!(dependencies.len(), 1);
-        let near = dependencies.values().next().expect("one");
-        assert_eq!(near["package"].as_str(), Some("near"));
-        assert_eq!(near["version"].as_str(), Some("=1.2.3"));
-        assert_eq!(near["features"].as_array().map(Vec::len), Some(2));
+        let of = |name: &str| {
+            let mut all = dependencies.values();
+            all.find(|one| one["package"].as_str() == Some(name)).expect("a dependency")
+        };
+        assert_eq!(dependencies.len(), 2);
+        assert_eq!(of("near")["version"].as_str(), Some("=1.2.3"));
+        let features = of("near")["features"].as_array().expect("a list");
+        assert!(features.iter().filter_map(|it| it.as_str()).eq(["fast", "std"]));
+        assert_eq!(of("macros")["features"].as_array().map(Vec::len), Some(0));
     }
 
     #[test]
