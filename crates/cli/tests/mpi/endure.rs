@@ -6,7 +6,7 @@ use crate::processes::updraft;
 
 /// A few of the kills of `endured_for_long`, which takes minutes.
 pub(crate) fn endured() {
-    same_bits(4, 2);
+    same_bits(10, 2);
 }
 
 /// Fifty kills of two ranks, of four, and of four that continue on fewer.
