@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::slice;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use updraft_distributed::{Collective, Shared};
 use updraft_run::{
@@ -59,6 +59,13 @@ fn by_ranks(
     request: &TablePrediction,
     goes_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<WrittenTable>> {
+    if !request.input.is_file() {
+        bail!(
+            "`{}` is no file, such as a pipe, which several ranks cannot read; save it as a file, or \
+             use a single rank",
+            request.input.display()
+        );
+    }
     agree_on_lengths(ranks, slice::from_ref(&request.input))?;
     let columns = model.prediction_columns()?;
     let mut blocks = model.blocks(&request.input).context("rows are predicted in blocks")?;

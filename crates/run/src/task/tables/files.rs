@@ -90,9 +90,6 @@ impl<'a> Files<'a> {
         table: &Table,
         is_training: impl Fn(usize) -> bool,
     ) -> Result<(), RunError> {
-        if self.plan.columns.is_some() {
-            return Ok(());
-        }
         for column in &table.schema().columns {
             if given_kind(self.plan, &column.name).is_none()
                 && let Some(stray) = table.stray_value(&column.name, &is_training)?
