@@ -29,7 +29,8 @@ const BUILDS: [Cargo<'_>; 9] = [
     Cargo {
         arguments: "check -p updraft-device -p updraft-kan --features updraft-device/cuda,\
                     updraft-device/wgpu,updraft-device/fusion,updraft-device/autotune,\
-                    updraft-kan/cuda,updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex --quiet",
+                    updraft-kan/cuda,updraft-kan/wgpu,updraft-kan/fusion,updraft-kan/autodiff,\
+                    updraft-kan/flex --quiet",
         environment: &[("DOCS_RS", "1")],
     },
     Cargo::new(
