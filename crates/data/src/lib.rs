@@ -106,7 +106,8 @@ pub use stream::{
 pub use tensor_batch::{TargetBatch, TensorBatch};
 #[cfg(feature = "burn")]
 pub use tensors::{
-    DeviceSamples, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, Views, index_tensor,
+    DeviceSamples, Draws, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, Views,
+    index_tensor,
 };
 
 // Caches.

@@ -45,11 +45,6 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
     assert_eq!(images["tasks"][0]["refused"], Value::Array(Vec::new()), "{images}");
     // Of the networks that convert images, some are not quantized.
     assert!(table.contains("quantize, pipeline             yes, for 2D U-Nets with"), "{table}");
-    assert!(
-        table.contains("train.resident                 yes, for columns of numbers"),
-        "{table}"
-    );
-    assert!(table.contains("data.unknown_share = 0"), "{table}");
     let limited = &images["tasks"][1]["limited"];
     assert_eq!(limited[0]["to"], "2D U-Nets with batch norm", "{limited}");
 }

@@ -38,6 +38,16 @@ pub trait Collate: Send + Sync + 'static {
         false
     }
 
+    /// The same samples without what is drawn for each epoch, if
+    /// [`DeviceSamples::select`](crate::DeviceSamples::select) draws that on the device; `None` by
+    /// default.
+    fn undrawn(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// The size of one sample in a batch, in bytes.
     fn sample_bytes(&self) -> usize;
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use updraft_simd::{over, pool_threads};
 
 use crate::digest::Digest;
+use crate::kernels::prefetch;
 use crate::table::parallel::in_parallel;
 use crate::table::row_config::RowConfig;
 use crate::table::{ColumnSchema, FeatureEncoder, Table, TableError, TableSchema, Vocabulary};
@@ -117,6 +118,15 @@ impl EncodedRows {
     #[must_use]
     pub fn numbers(&self, row: usize) -> &[f32] {
         &self.numbers[row * self.number_columns..][..self.number_columns]
+    }
+
+    /// Prefetches a row that is read soon; does not block.
+    ///
+    /// # Panics
+    /// If the row does not exist.
+    pub fn announce(&self, row: usize) {
+        prefetch(self.classes(row));
+        prefetch(self.numbers(row));
     }
 }
 

@@ -8,6 +8,6 @@ mod tensor_batch;
 mod views;
 
 pub use resident::{
-    DeviceSamples, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, index_tensor,
+    DeviceSamples, Draws, ResidentBatch, ResidentEpoch, ResidentSet, ResidentTensors, index_tensor,
 };
 pub use views::Views;

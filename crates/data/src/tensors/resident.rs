@@ -14,8 +14,19 @@ pub trait DeviceSamples {
     /// A batch of them.
     type Batch;
 
-    /// The samples with these indices, in this order.
-    fn select(&self, indices: &[usize]) -> Self::Batch;
+    /// The samples of a batch, in this order, with what [`Collate::undrawn`] leaves to the device.
+    fn select(&self, draws: Draws<'_>) -> Self::Batch;
+}
+
+/// One delivery of each sample of a batch, as [`Draw`] is of one.
+#[derive(Debug, Clone, Copy)]
+pub struct Draws<'a> {
+    /// The seed of the stream.
+    pub seed: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// The indices of the samples in their set.
+    pub indices: &'a [usize],
 }
 
 /// A data set on the device; batches are selected there, so that an epoch transfers only indices.
@@ -36,7 +47,8 @@ impl<S: DeviceSamples> ResidentSet<S> {
     ///
     /// # Errors
     /// [`DataError::DeviceLimit`] for a set that is too large, [`DataError::RandomSamples`] for one
-    /// whose samples are augmented or drawn, the error of a sample, and those of `place`.
+    /// whose samples are augmented or drawn, but for [`Collate::undrawn`], the error of a sample,
+    /// and those of `place`.
     pub fn of<C: Collate>(
         loader: &Loader<C>,
         limit: usize,
@@ -56,9 +68,9 @@ impl<S: DeviceSamples> ResidentSet<S> {
         if bytes > limit {
             return Err(DataError::DeviceLimit { bytes, limit });
         }
-        if set.is_random() {
-            return Err(DataError::RandomSamples);
-        }
+        let undrawn = set.is_random().then(|| set.undrawn().ok_or(DataError::RandomSamples));
+        let undrawn = undrawn.transpose()?;
+        let set = undrawn.as_ref().unwrap_or(set);
         let (mut whole, mut scratch) = (set.begin(samples), C::Scratch::default());
         for index in 0..samples {
             set.add(Draw { seed: 0, epoch: 0, index }, &mut scratch, &mut whole)?;
@@ -172,7 +184,7 @@ impl<const D: usize> ResidentTensors<D> {
 impl<const D: usize> DeviceSamples for ResidentTensors<D> {
     type Batch = ResidentBatch<D>;
 
-    fn select(&self, indices: &[usize]) -> ResidentBatch<D> {
+    fn select(&self, Draws { indices, .. }: Draws<'_>) -> ResidentBatch<D> {
         let places = index_tensor(indices, &self.inputs.device());
         let (mut classes, mut values) = (None, None);
         match &self.targets {
@@ -215,7 +227,9 @@ impl<S: DeviceSamples> Iterator for ResidentEpoch<'_, S> {
     fn next(&mut self) -> Option<S::Batch> {
         let plan = &self.set.plan;
         let next = self.left.next()?;
-        let batch = self.set.samples.select(&self.order[plan.samples_of(next)]);
+        let indices = &self.order[plan.samples_of(next)];
+        let draws = Draws { seed: plan.config().seed, epoch: self.state.epoch, indices };
+        let batch = self.set.samples.select(draws);
         self.state.position = plan.position_of(self.left.start);
         Some(batch)
     }

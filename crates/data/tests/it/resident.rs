@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    Collate, Cue, DataError, DeviceSamples, GeneratedConfig, GeneratedImages, HorizontalFlip,
-    ImageBatch, InMemoryTensors, Loader, LoaderConfig, MixUp, Order, ResidentSet, ResidentTensors,
-    StreamConfig, TargetBatch, Targets, index_tensor,
+    Collate, Cue, DataError, DeviceSamples, Draws, GeneratedConfig, GeneratedImages,
+    HorizontalFlip, ImageBatch, InMemoryTensors, Loader, LoaderConfig, MixUp, Order, ResidentSet,
+    ResidentTensors, StreamConfig, TargetBatch, Targets, index_tensor,
 };
 use updraft_testing::devices;
 
@@ -114,7 +114,7 @@ struct Labels(burn::tensor::Tensor<1, burn::tensor::Int>);
 impl DeviceSamples for Labels {
     type Batch = Vec<i64>;
 
-    fn select(&self, indices: &[usize]) -> Vec<i64> {
+    fn select(&self, Draws { indices, .. }: Draws<'_>) -> Vec<i64> {
         let places = index_tensor(indices, &self.0.device());
         let labels = self.0.clone().select(0, places).into_data().convert::<i64>();
         labels.try_to_vec().unwrap()

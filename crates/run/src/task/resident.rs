@@ -34,7 +34,7 @@ pub(super) fn streams<C: Collate, S: DeviceSamples + 'static>(
     [training, test]: [Loader<C>; 2],
     plan: &TrainPlan,
     used_for: StreamUse<'_>,
-    place: fn(C::Batch, &Device) -> S,
+    place: fn(&C, C::Batch, &Device) -> S,
 ) -> Result<StreamsOf<C, S>, RunError> {
     let (Some(resident), StreamUse::Training { device, .. }) = (plan.resident, used_for) else {
         let read = |loader| Box::new(Converted::new(loader, BatchFrom::Loader));
@@ -52,7 +52,8 @@ pub(super) fn streams<C: Collate, S: DeviceSamples + 'static>(
         return Err(RunError::Unusable { reason });
     }
     let keep = |loader: &Loader<C>| -> Result<Box<dyn BatchStream<_>>, RunError> {
-        let set = ResidentSet::of(loader, bytes, |batch| Ok(place(batch, device)))?;
+        let set =
+            ResidentSet::of(loader, bytes, |batch| Ok(place(loader.collate(), batch, device)))?;
         Ok(Box::new(Converted::new(set, BatchFrom::Device)))
     };
     Ok(Streams { train: keep(&training)?, test: keep(&test)? })

@@ -2,7 +2,7 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use updraft_data::{DeviceSamples, ImageBatch, Mix, Views, index_tensor};
+use updraft_data::{DeviceSamples, Draws, ImageBatch, ImageCollate, Mix, Views, index_tensor};
 use updraft_precision::Norm;
 use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, Mode, SegmentedPass, Segments, StepContext, StreamError, Task,
@@ -24,7 +24,7 @@ pub(super) struct PlacedImages {
 }
 
 impl PlacedImages {
-    pub(super) fn new(all: ImageBatch, device: &Device) -> Self {
+    pub(super) fn new(_: &ImageCollate, all: ImageBatch, device: &Device) -> Self {
         let (images, classes) = all.to_device(device);
         Self { images, classes }
     }
@@ -33,7 +33,7 @@ impl PlacedImages {
 impl DeviceSamples for PlacedImages {
     type Batch = (Tensor<4>, Tensor<1, Int>);
 
-    fn select(&self, indices: &[usize]) -> Self::Batch {
+    fn select(&self, Draws { indices, .. }: Draws<'_>) -> Self::Batch {
         let places = index_tensor(indices, &self.images.device());
         let images = self.images.clone().select(0, places.clone());
         (images, self.classes.clone().select(0, places))

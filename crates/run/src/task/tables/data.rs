@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use updraft_data::{
-    Collate, ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, Part, RowConfig,
-    RowEncoder, Scaling, StreamConfig, Table,
+    ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, Part, RowConfig, RowEncoder,
+    Scaling, StreamConfig, Table,
 };
 use updraft_kan::Penalty;
 use updraft_models::RowFeatures;
@@ -20,6 +20,7 @@ use super::source_plan::Source;
 use super::split::Split;
 use super::target_plan::{TargetKind, TargetsPlan};
 use super::targets::{TargetCode, TargetValues};
+use super::unknown::UnknownShare;
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -76,11 +77,6 @@ impl TableData {
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
             }
         }
-    }
-
-    /// Whether categories of training rows are replaced by unknown, in each epoch.
-    pub(super) fn draws_unknown(&self) -> bool {
-        self.train.is_random()
     }
 
     fn encode(
@@ -143,8 +139,10 @@ impl TableData {
                 return Err(RunError::Unusable { reason: too_far(&encoder, at, &place(row)) });
             }
         }
-        let unknown_share =
-            if encoder.class_counts().is_empty() { 0.0 } else { plan.unknown_share };
+        let unknown_share = match encoder.class_counts().is_empty() {
+            true => UnknownShare::NONE,
+            false => UnknownShare::new(plan.unknown_share),
+        };
         let encoded = Arc::new(Encoded { features, targets: values });
         Ok(Self {
             encoder,
@@ -152,8 +150,8 @@ impl TableData {
             codes,
             train: RowSet::new(encoded.clone(), train, unknown_share),
             validation: (!validation.is_empty())
-                .then(|| RowSet::new(encoded.clone(), validation, 0.0)),
-            test: RowSet::new(encoded, test, 0.0),
+                .then(|| RowSet::new(encoded.clone(), validation, UnknownShare::NONE)),
+            test: RowSet::new(encoded, test, UnknownShare::NONE),
             class_weights,
             notes,
         })

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 
-use super::generated_rows::Generated;
 use super::schema_file::{SCHEMA_FILE, SchemaFile};
 use super::source_plan::{FilesPlan, Source};
 use super::target_plan::{TargetKind, TargetsPlan};
-use crate::config::{ConfigError, Edit, Key, Keys, ResidentPlan, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::data_folder::has_repeats;
@@ -164,36 +163,6 @@ pub(super) struct DataPlan {
 }
 
 impl DataPlan {
-    /// Whether the plan has categories among the features, whatever the data is.
-    pub(super) fn names_categories(&self) -> bool {
-        let is_feature =
-            |name| self.features.as_ref().is_none_or(|features| features.contains(name));
-        self.categories.iter().any(is_feature)
-            || matches!(
-                &self.source,
-                Source::Generated { rows: Generated::Interactions | Generated::Labels { .. }, .. }
-            ) && self.features.is_none()
-    }
-
-    /// The end of the error that refuses `train.resident`.
-    pub(super) fn expected_of_resident(&self) -> String {
-        format!(
-            "left out with `data.unknown_share` {}: unknown categories are drawn on the host; or \
-             set that to 0",
-            self.unknown_share
-        )
-    }
-
-    /// The error for `train.resident` after the data was opened.
-    pub(super) fn refuse_resident(&self, resident: ResidentPlan) -> RunError {
-        RunError::Config(ConfigError::Value {
-            place: String::new(),
-            key: "train.resident".to_owned(),
-            value: format!("{{ budget_mib = {} }}", resident.budget_mib),
-            expected: self.expected_of_resident(),
-        })
-    }
-
     /// Reads the keys of the chosen source, and the targets.
     pub(super) fn read(settings: &Settings) -> Result<(Self, TargetsPlan), ConfigError> {
         let (source, targets) = Source::read(settings)?;

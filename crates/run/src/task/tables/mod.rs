@@ -27,6 +27,7 @@ mod target_plan;
 mod targets;
 mod tensors;
 mod typed_row;
+mod unknown;
 mod weighting;
 mod workload;
 
@@ -46,7 +47,6 @@ use self::predict::Coding;
 use self::schema_file::{SCHEMA_FILE, SchemaFile};
 use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
-use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
 use super::table_prediction::TablePrediction;
@@ -66,11 +66,6 @@ impl TaskKind for Tables {
 
     fn about(&self) -> &'static str {
         "numbers, classes and labels from the other columns of a row"
-    }
-
-    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
-        (ability == Ability::Resident)
-            .then_some("columns of numbers, and for categories with data.unknown_share = 0")
     }
 
     fn keys(&self) -> &'static [Keys] {
@@ -100,10 +95,6 @@ impl TaskKind for Tables {
         &["model.dropout=0.0"]
     }
 
-    fn resident_data(&self) -> &'static [&'static str] {
-        &["data.unknown_share=0"]
-    }
-
     fn plan(
         &self,
         settings: &Settings,
@@ -112,10 +103,6 @@ impl TaskKind for Tables {
         let (data, targets) = DataPlan::read(settings)?;
         if let Source::Generated { train_rows, .. } = data.source {
             train.check_samples(settings, train_rows, "which is `data.train_rows`")?;
-        }
-        // Columns of files have categories or not: the opened data decides.
-        if train.resident.is_some() && data.unknown_share > 0.0 && data.names_categories() {
-            return Err(settings.refuse_given("train.resident", &data.expected_of_resident()));
         }
         let model = ModelPlan::read(settings, data.encoding)?;
         targets.weighting.check_network(settings, model.has_shared_layers())?;
@@ -195,9 +182,6 @@ impl TaskPlan for TablesPlan {
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let rows = self.data.with_schema(&self.targets, opening.run)?;
         let data = TableData::open(&rows, &self.targets, plan.seed, opening.dir)?;
-        if let (Some(resident), true) = (plan.train.resident, data.draws_unknown()) {
-            return Err(self.data.refuse_resident(resident));
-        }
         let learn = data.learn(&self.targets, self.model.penalty());
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data.features(), heads);

@@ -1,11 +1,12 @@
 //! The rows of a set on the device.
 
-use burn::tensor::{Device, Int, Tensor};
-use updraft_data::{DeviceSamples, index_tensor};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use updraft_data::{DeviceSamples, Draw, Draws, Vocabulary, index_tensor};
 
 use super::learn::{RowInput, place_rows};
-use super::rows::{RowBatch, TargetBatch};
+use super::rows::{RowBatch, RowSet, TargetBatch};
 use super::tensors::{TableTargets, TargetTensors, ValueTensor};
+use super::unknown::UnknownShare;
 use crate::task::resident::BatchFrom;
 
 /// A batch of rows with their targets.
@@ -15,6 +16,7 @@ pub(super) type TableBatch = BatchFrom<RowBatch, (RowInput, TableTargets)>;
 pub(super) struct PlacedRows {
     input: RowInput,
     targets: Vec<PlacedTarget>,
+    unknown_share: UnknownShare,
 }
 
 /// The values of a target.
@@ -25,23 +27,40 @@ struct PlacedTarget {
 }
 
 impl PlacedRows {
-    pub(super) fn new(all: RowBatch, device: &Device) -> Self {
+    pub(super) fn new(set: &RowSet, all: RowBatch, device: &Device) -> Self {
         let rows = all.indices.len();
         let targets = all.targets.into_iter().map(|target| PlacedTarget::new(target, rows, device));
         let targets = targets.collect();
-        Self { input: place_rows((all.classes, all.numbers), rows, device), targets }
+        let input = place_rows((all.classes, all.numbers), rows, device);
+        Self { input, targets, unknown_share: set.unknown_share() }
+    }
+
+    /// The categories of a batch that are replaced by unknown, `[rows, columns]`.
+    fn unknown(&self, draws: Draws<'_>, device: &Device) -> Tensor<2, Bool> {
+        let [_, columns] = self.input.0.dims();
+        let Draws { seed, epoch, indices } = draws;
+        let of_row = |&index: &usize| {
+            (0..columns).map(self.unknown_share.drawn(Draw { seed, epoch, index }))
+        };
+        let drawn: Vec<bool> = indices.iter().flat_map(of_row).collect();
+        Tensor::from_data(TensorData::new(drawn, [indices.len(), columns]), device)
     }
 }
 
 impl DeviceSamples for PlacedRows {
     type Batch = (RowInput, TableTargets);
 
-    fn select(&self, indices: &[usize]) -> Self::Batch {
-        let (classes, numbers) = &self.input;
-        let places = index_tensor(indices, &numbers.device());
+    fn select(&self, draws: Draws<'_>) -> Self::Batch {
+        let (indices, (classes, numbers)) = (draws.indices, &self.input);
+        let device = numbers.device();
+        let places = index_tensor(indices, &device);
         let targets = self.targets.iter().map(|target| target.select(indices, &places));
         let targets = TableTargets { rows: indices.len(), targets: targets.collect() };
-        let classes = classes.clone().select(0, places.clone());
+        let mut classes = classes.clone().select(0, places.clone());
+        if !self.unknown_share.is_none() {
+            let unknown = self.unknown(draws, &device);
+            classes = classes.mask_fill(unknown, i64::from(Vocabulary::UNKNOWN));
+        }
         ((classes, numbers.clone().select(0, places)), targets)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use updraft_data::{Collate, DataError, Digest, Draw, EncodedRows, ItemHash, Vocabulary};
+use updraft_data::{Collate, DataError, Digest, Draw, EncodedRows, Vocabulary};
 
 use super::targets::TargetValues;
+use super::unknown::UnknownShare;
 
 /// Rows whose bytes are hashed at once.
 const ROWS_OF_DIGEST: usize = 1024;
@@ -22,8 +23,7 @@ pub(super) struct RowSet {
     encoded: Arc<Encoded>,
     /// Which.
     rows: Arc<Vec<usize>>,
-    /// The fraction of categories that are replaced by unknown.
-    unknown_share: f64,
+    unknown_share: UnknownShare,
     fingerprint: String,
 }
 
@@ -57,7 +57,11 @@ pub(super) enum BatchValues {
 }
 
 impl RowSet {
-    pub(super) fn new(encoded: Arc<Encoded>, rows: Vec<usize>, unknown_share: f64) -> Self {
+    pub(super) fn new(
+        encoded: Arc<Encoded>,
+        rows: Vec<usize>,
+        unknown_share: UnknownShare,
+    ) -> Self {
         let mut digest = Digest::new("updraft table rows").number(rows.len());
         let mut bytes = Vec::new();
         for rows in rows.chunks(ROWS_OF_DIGEST) {
@@ -72,6 +76,11 @@ impl RowSet {
             digest = digest.bytes(&bytes);
         }
         Self { fingerprint: digest.hex(), encoded, rows: Arc::new(rows), unknown_share }
+    }
+
+    /// The categories that are replaced by unknown.
+    pub(super) const fn unknown_share(&self) -> UnknownShare {
+        self.unknown_share
     }
 }
 
@@ -151,7 +160,11 @@ impl Collate for RowSet {
     }
 
     fn is_random(&self) -> bool {
-        self.unknown_share > 0.0
+        !self.unknown_share.is_none()
+    }
+
+    fn undrawn(&self) -> Option<Self> {
+        Some(Self { unknown_share: UnknownShare::NONE, ..self.clone() })
     }
 
     fn sample_bytes(&self) -> usize {
@@ -179,14 +192,16 @@ impl Collate for RowSet {
         let row = self.rows[draw.index];
         let Encoded { features, targets } = &*self.encoded;
         let classes = features.classes(row).iter().map(|&class| class as i32);
-        if self.unknown_share > 0.0 {
-            let hash = ItemHash::new(draw.seed, draw.epoch, draw.index);
-            let unknown = Vocabulary::UNKNOWN as i32;
-            batch.classes.extend(classes.enumerate().map(|(column, class)| {
-                if hash.is_drawn(column as u64, self.unknown_share) { unknown } else { class }
-            }));
-        } else {
+        if self.unknown_share.is_none() {
             batch.classes.extend(classes);
+        } else {
+            let is_unknown = self.unknown_share.drawn(draw);
+            let unknown = Vocabulary::UNKNOWN as i32;
+            batch.classes.extend(
+                classes
+                    .enumerate()
+                    .map(|(column, class)| if is_unknown(column) { unknown } else { class }),
+            );
         }
         batch.numbers.extend_from_slice(features.numbers(row));
         for (target, values) in targets.iter().zip(&mut batch.targets) {
@@ -194,6 +209,10 @@ impl Collate for RowSet {
         }
         batch.indices.push(draw.index);
         Ok(())
+    }
+
+    fn announce(&self, next: usize) {
+        self.encoded.features.announce(self.rows[next]);
     }
 
     fn truncate(&self, batch: &mut RowBatch, samples: usize) {
