@@ -59,10 +59,11 @@ fn by_ranks(
     request: &TablePrediction,
     goes_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<WrittenTable>> {
-    if !request.input.is_file() {
+    // A missing file is reported with the lengths.
+    if request.input.exists() && !request.input.is_file() {
         bail!(
-            "`{}` is no file, such as a pipe, which several ranks cannot read; save it as a file, or \
-             use a single rank",
+            "`{}` is not a regular file, and several ranks cannot read a pipe or a device; save its \
+             rows as a file, or use a single rank",
             request.input.display()
         );
     }

@@ -38,9 +38,11 @@ pub trait Collate: Send + Sync + 'static {
         false
     }
 
-    /// The same samples without what is drawn for each epoch, if
-    /// [`DeviceSamples::select`](crate::DeviceSamples::select) draws that on the device; `None` by
-    /// default.
+    /// The same samples before anything is drawn for an epoch. Samples that stay on a device are
+    /// placed there in this form, and `DeviceSamples::select` applies what is drawn.
+    ///
+    /// `None`, the default, if only [`add`](Self::add) can draw: random samples cannot stay on a
+    /// device then.
     fn undrawn(&self) -> Option<Self>
     where
         Self: Sized,

@@ -14,7 +14,8 @@ pub trait DeviceSamples {
     /// A batch of them.
     type Batch;
 
-    /// The samples of a batch, in this order, with what [`Collate::undrawn`] leaves to the device.
+    /// The samples with these indices, in this order. If the samples were placed as
+    /// [`Collate::undrawn`] returns them, `select` applies what is drawn for the epoch.
     fn select(&self, draws: Draws<'_>) -> Self::Batch;
 }
 
@@ -29,7 +30,8 @@ pub struct Draws<'a> {
     pub indices: &'a [usize],
 }
 
-/// A data set on the device; batches are selected there, so that an epoch transfers only indices.
+/// A data set on the device; batches are selected there, so that an epoch transfers only indices and
+/// what [`DeviceSamples::select`] draws.
 ///
 /// Order and batches are those of a [`Loader`] of the same set and configuration, and the states of
 /// both resume each other.
@@ -47,7 +49,7 @@ impl<S: DeviceSamples> ResidentSet<S> {
     ///
     /// # Errors
     /// [`DataError::DeviceLimit`] for a set that is too large, [`DataError::RandomSamples`] for one
-    /// whose samples are augmented or drawn, but for [`Collate::undrawn`], the error of a sample,
+    /// whose samples are random while [`Collate::undrawn`] returns `None`, the error of a sample,
     /// and those of `place`.
     pub fn of<C: Collate>(
         loader: &Loader<C>,
