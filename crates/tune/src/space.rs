@@ -216,7 +216,7 @@ impl Space {
     /// ```
     pub fn read(table: &Table) -> Result<Self, TuneError> {
         let mut found = Vec::new();
-        flatten(table, "", &mut found)?;
+        flatten(table, &mut found)?;
         if found.is_empty() {
             let expected = "a table of keys with their ranges";
             return Err(TuneError::setting("tune.space", "empty", expected));
@@ -427,6 +427,11 @@ mod tests {
     fn a_range_that_is_none_is_refused_with_its_key() {
         for (text, expected) in [
             ("a = 3", "`tune.space.a` is 3; it must be a table with `kind`"),
+            (
+                "\"a.b\" = { kind = \"float\", low = 1, high = 2 }\na.b.low = 3",
+                "`tune.space.a.b.low` is 3; it must be written with quotes, as its range is: \
+                 `tune.space.\"a.b\".low`",
+            ),
             ("a.kind = \"double\"", "`tune.space.a.kind` is \"double\"; it must be `float`"),
             (
                 "a = { kind = \"float\", low = 2, high = 1 }",

@@ -24,6 +24,14 @@ pub(crate) fn listed(values: &[Value]) -> String {
 /// Collects all tables with a string `kind` inside a table, with their keys.
 pub(crate) fn flatten<'a>(
     table: &'a Table,
+    found: &mut Vec<(String, &'a Table)>,
+) -> Result<(), TuneError> {
+    flatten_below(table, table, "", found)
+}
+
+fn flatten_below<'a>(
+    space: &Table,
+    table: &'a Table,
     start: &str,
     found: &mut Vec<(String, &'a Table)>,
 ) -> Result<(), TuneError> {
@@ -33,9 +41,14 @@ pub(crate) fn flatten<'a>(
             Value::Table(inner) if matches!(inner.get("kind"), Some(Value::String(_))) => {
                 found.push((key, inner));
             }
-            Value::Table(inner) if !inner.is_empty() => flatten(inner, &key, found)?,
+            Value::Table(inner) if !inner.is_empty() => flatten_below(space, inner, &key, found)?,
             other => {
-                let expected = "a table with `kind`: `float`, `integer` or `categorical`";
+                let mut expected =
+                    "a table with `kind`: `float`, `integer` or `categorical`".to_owned();
+                if start.contains('.') && space.contains_key(start) {
+                    let quoted = place(&format!("\"{start}\".{name}"));
+                    expected = format!("written with quotes, as its range is: `{quoted}`");
+                }
                 return Err(TuneError::setting(place(&key), other, expected));
             }
         }
