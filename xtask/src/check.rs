@@ -10,12 +10,8 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
 /// Clippy on everything that the tests build, then the documents, then the other feature sets.
 ///
-/// The libraries are checked without features, where a missing `cfg` shows. `wgpu` is
-/// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
-/// `DOCS_RS`, which skips the download of LLVM, in the two crates whose code depends on them. Last,
-/// the tests of devices and of the kernels for GPUs run on the adapters that wgpu finds, in a profile
-/// of their own, but for the longest that need no adapter.
-const BUILDS: [Cargo<'_>; 9] = [
+/// The libraries are checked without features, where a missing `cfg` shows.
+const BUILDS: [Cargo<'_>; 7] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -26,11 +22,18 @@ const BUILDS: [Cargo<'_>; 9] = [
     Cargo::new(FEATURELESS[1]),
     Cargo::new(FEATURELESS[2]),
     Cargo::new(FEATURELESS[3]),
+];
+
+/// What compiles burn's backends for GPUs, which takes longer than all other steps.
+///
+/// Clippy has the features of all crates; `DOCS_RS` skips the download of LLVM that `cuda` otherwise
+/// needs. The tests run on the adapters that `wgpu` finds, the graphics backend that compiles without
+/// further libraries, in a profile of their own, but for the longest that need no adapter.
+const SLOW: [Cargo<'_>; 2] = [
     Cargo {
-        arguments: "check -p updraft-device -p updraft-kan --features updraft-device/cuda,\
-                    updraft-device/wgpu,updraft-device/fusion,updraft-device/autotune,\
-                    updraft-kan/cuda,updraft-kan/wgpu,updraft-kan/fusion,updraft-kan/autodiff,\
-                    updraft-kan/flex --quiet",
+        arguments: "clippy --workspace --all-targets --features updraft/cuda,updraft/wgpu,\
+                    updraft/fusion,updraft/autotune,updraft-bench/cuda,updraft-bench/wgpu,\
+                    updraft-bench/fusion,updraft-bench/autotune --quiet -- -D warnings",
         environment: &[("DOCS_RS", "1")],
     },
     Cargo::new(
@@ -54,7 +57,8 @@ const FEATURELESS: [&str; 4] = [
     "check -p updraft-run -p updraft --no-default-features --quiet",
 ];
 
-pub(crate) fn run(dry_run: bool) -> ExitCode {
+/// Every step; those for GPUs only if they are asked for.
+pub(crate) fn run(slow: bool, dry_run: bool) -> ExitCode {
     let started = Instant::now();
     let all = timed(&FORMAT.typed(), dry_run, || FORMAT.run())
         .and_then(|()| timed("cargo xtask tidy", dry_run, tidy::check))
@@ -63,7 +67,11 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
             BUILDS.iter().try_for_each(|build| timed(&build.typed(), dry_run, || build.run()))
         })
         .and_then(|()| timed("cargo xtask api", dry_run, || api::check(api::Difference::Refuse)))
-        .and_then(|()| timed("cargo xtask package", dry_run, package::check));
+        .and_then(|()| timed("cargo xtask package", dry_run, package::check))
+        .and_then(|()| {
+            let slow: &[_] = if slow { &SLOW } else { &[] };
+            slow.iter().try_for_each(|step| timed(&step.typed(), dry_run, || step.run()))
+        });
     match all {
         Err(code) => code,
         Ok(()) if dry_run => ExitCode::SUCCESS,

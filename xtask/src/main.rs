@@ -65,7 +65,8 @@ Measure:
 
 Change the code:
   test        run every test
-  check       format, tidy, clippy, docs and feature builds, cheapest first
+  check       format, tidy, clippy, docs and feature builds, cheapest first;
+              with --slow also lints and tests of the code for GPUs
   tidy        check the rules for sources, manifests and documents
   test-device run the tests of devices and GPU kernels (--device BACKEND)
   test-network
@@ -94,14 +95,17 @@ fn main() -> ExitCode {
         | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify"
         | "validate" | "endure" | "compare-options" | "batch-sweep" | "tune-performance"
         | "scale-estimate" => updraft::run(&command, &rest),
-        "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
+        "check" if rest.iter().any(|argument| argument != "--dry-run" && argument != "--slow") => {
+            refuse("`cargo xtask check` takes no arguments but --slow and --dry-run")
+        }
+        "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }
         "api" => api::run(&rest, dry_run),
         "bench" => bench::run(&rest),
-        "check" => check::run(dry_run),
+        "check" => check::run(rest.iter().any(|argument| argument == "--slow"), dry_run),
         "deny" => deny::run(dry_run),
         "package" => package::run(dry_run),
         "fuzz" => fuzz::run(&rest, dry_run),

@@ -50,6 +50,7 @@ pub(crate) fn packed_len(form: CubeForm, layer: CubeLayer, sizes: Sizes) -> Opti
 ///
 /// # Panics
 /// If the intervals are not equal, or f32 does not resolve positions in them.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn forward(
     client: &Client,
     form: CubeForm,
@@ -80,6 +81,7 @@ pub(crate) fn forward(
 /// # Panics
 /// As [`forward`].
 #[cfg(feature = "autodiff")]
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn input_gradient(
     client: &Client,
     form: CubeForm,
@@ -109,6 +111,7 @@ pub(crate) fn input_gradient(
 /// # Panics
 /// As [`forward`].
 #[cfg(feature = "autodiff")]
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn weight_gradient(
     client: &Client,
     form: CubeForm,

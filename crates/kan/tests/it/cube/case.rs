@@ -171,7 +171,6 @@ impl Case {
         for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
             let error = error(actual, expected);
             let case = format!("{form}, batch {}, {:?}", self.batch, self.config);
-            println!("{name}: {error:e}, {case}");
             assert!(error <= close, "{name} differs by {error:e}, {case}");
         }
     }

@@ -9,17 +9,20 @@ use super::case::Case;
 #[test]
 fn outputs_and_gradients_are_those_of_the_reference_for_every_kind_of_layer() {
     for device in gpus().into_iter().map(Device::autodiff) {
-        for (degree, intervals) in [1, 2, 3].into_iter().flat_map(|d| [(d, 5), (d, 20)]) {
-            let config = KanLinearConfig::new(7, 13).with_degree(degree).with_intervals(intervals);
+        for degree in 1..=3 {
+            let config = KanLinearConfig::new(7, 13).with_degree(degree);
             let bare = config.clone().with_activation(None).with_scaler(false);
-            for config in [
+            let kinds = [
                 config.clone(),
                 bare.clone().with_bias(true),
                 config.clone().with_outside(Outside::Clamp).with_activation(Some(Activation::Relu)),
                 config.with_outside(Outside::Extend).with_scaler(false).with_bias(true),
                 bare.with_scaler(true).with_outside(Outside::Clamp),
-            ] {
-                Case::new(config, 37).check(&device);
+            ];
+            for (kind, config) in kinds.into_iter().enumerate() {
+                // Few and many intervals with every degree and every kind.
+                let intervals = if (kind + degree) % 2 == 0 { 5 } else { 20 };
+                Case::new(config.with_intervals(intervals), 37).check(&device);
             }
         }
     }

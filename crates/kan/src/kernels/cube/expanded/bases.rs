@@ -13,6 +13,7 @@ use crate::kernels::cube::values::write_values;
 
 /// Writes the values at a part of `x`, `[part.samples, part.inputs · rows]`. An input without a
 /// value has NaN in all rows for gradients, else in those of a window.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn write_bases(
     client: &Client,
     geometry: &LayerGeometry,

@@ -13,6 +13,7 @@ use crate::kernels::cube::tiles::{cube_along, cubes};
 
 /// Writes a part of the gradient, `[batch, in_features]`, from those of the values,
 /// `[part.samples, part.inputs · rows]`.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn contract(
     client: &Client,
     geometry: &LayerGeometry,

@@ -14,6 +14,7 @@ use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
 
 /// Writes the outputs, `[batch, out_features]`, from packed weights.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn forward(
     client: &Client,
     geometry: &LayerGeometry,

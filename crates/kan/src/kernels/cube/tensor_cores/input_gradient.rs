@@ -24,6 +24,7 @@ const _: () = assert!(PLANES * FRAGMENT == TILE);
 const _: () = assert!((4 * TILE * DEPTH + 2 * (TILE + DEPTH) * ROW) as usize <= SHARED_BYTES);
 
 /// Writes the gradient, `[batch, in_features]`, from packed weights.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn input_gradient(
     client: &Client,
     geometry: &LayerGeometry,

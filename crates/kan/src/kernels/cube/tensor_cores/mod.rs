@@ -57,7 +57,7 @@ pub(super) fn is_for(client: &Client, layer: CubeLayer, numbers: ElemType) -> bo
     let sums = ElemType::Float(FloatKind::F32);
     let is_ours = |config: &cubecl::ir::features::MmaConfig| {
         let types = [config.a_type, config.b_type, config.cd_type];
-        let sizes = [config.m, config.n, config.k].map(|size| size as u32);
+        let sizes = [config.m, config.n, config.k];
         types == [numbers, numbers, sums] && sizes == [FRAGMENT; 3]
     };
     layer.rows() as u32 <= DEPTH

@@ -20,6 +20,7 @@ const SAMPLES: u32 = 32;
 const ROW: u32 = SAMPLES + 8;
 
 /// Writes the gradients for that of the outputs, `[batch, out_features]`.
+#[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn weight_gradient(
     client: &Client,
     geometry: &LayerGeometry,
