@@ -174,7 +174,7 @@ impl<P: Pieces> Pieces for Together<P> {
 /// Every thread begins with a range of neighboring pieces. That of the calling thread is the same in
 /// every call, so that what it wrote is in its cache when it reads it in the next call. A thread
 /// that has none left takes over half of what another has left: a thread that wakes up late delays
-/// no other. Other threads of the pool spin for 0.3 ms after their part, so that they are awake for the
+/// no other. Other threads of the pool spin for 2 ms after their part, so that they are awake for the
 /// next operation.
 ///
 /// The work on a piece must not depend on the pieces beside it or on what the state has seen before;
