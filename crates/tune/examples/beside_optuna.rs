@@ -131,6 +131,7 @@ fn value(
         trials,
         attempts: 1,
         shared: serde_json::Value::Null,
+        data: String::new(),
     };
     let mut study = Study::open(&folder, settings.clone())?;
     while let Asked::Trial(trial) = study.ask()? {

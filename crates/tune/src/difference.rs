@@ -4,19 +4,29 @@ use serde_json::{Value, json};
 
 use crate::event::Header;
 
+/// The digits of a digest in a message.
+const DIGITS: usize = 12;
+
 /// The first setting that differs between two studies; `None` if they are equal.
 pub(crate) fn difference(found: &Header, own: &Header) -> Option<String> {
     let both = [found, own].map(|header| {
-        let Header { version, objectives, space, sampler, pruner, steps, seed, shared } = header;
+        let Header { version, objectives, space, sampler, pruner, steps, seed, shared, .. } =
+            header;
         json!({ "version": version, "tune": { "objectives": objectives, "space": space,
                 "sampler": sampler, "pruner": pruner, "steps": steps, "seed": seed },
                 "config": shared })
     });
-    let [found, own] = &both;
-    first_difference(found, own, "").map(|(key, found, own)| {
+    let setting = first_difference(&both[0], &both[1], "").map(|(key, found, own)| {
         let key = key.strip_prefix("config.").unwrap_or(&key);
         format!("`{key}` ({found}, here {own})")
-    })
+    });
+    // Other settings may read other data.
+    let start = |digest: &str| digest.chars().take(DIGITS).collect::<String>();
+    let of_data = || {
+        let digests = (start(&found.data), start(&own.data));
+        format!("digest of the data ({}, here {})", digests.0, digests.1)
+    };
+    setting.or_else(|| (found.data != own.data).then(of_data))
 }
 
 /// The path of the first value that differs, with both values.

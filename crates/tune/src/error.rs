@@ -39,8 +39,8 @@ pub enum TuneError {
     },
     /// A line of the journal is invalid.
     #[error(
-        "line {line} of `{}` is damaged: {cause}; restore the file, or remove the line to continue \
-         without it", .path.display()
+        "line {line} of `{}` is damaged: {cause}; restore the file, or {}",
+        .path.display(), without(*line)
     )]
     Damaged {
         /// The journal.
@@ -49,6 +49,17 @@ pub enum TuneError {
         line: u64,
         /// The reason.
         cause: String,
+    },
+    /// The journal is empty or ends in its first line, and the folder has results of a study.
+    #[error(
+        "`{}` has no whole line, and its folder has `{other}`, which trials have written; restore \
+         the journal, or use another folder", .path.display()
+    )]
+    Lost {
+        /// The journal.
+        path: PathBuf,
+        /// Another file or folder beside it.
+        other: String,
     },
     /// The file system does not support locks.
     #[error(
@@ -80,6 +91,25 @@ pub enum TuneError {
         /// The error of the system.
         cause: io::Error,
     },
+}
+
+/// How to go on without a line; the first one describes the study.
+const fn without(line: u64) -> &'static str {
+    match line {
+        1 => "use another folder",
+        _ => "remove the line to continue without it",
+    }
+}
+
+/// The cause of a line that is not JSON, with its column.
+pub(crate) fn of_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let place = format!(" at line {line} column {column}");
+    match text.strip_suffix(&place) {
+        Some(cause) => format!("{cause} at column {column}"),
+        None => text,
+    }
 }
 
 impl TuneError {

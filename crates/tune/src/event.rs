@@ -20,12 +20,13 @@ pub(crate) struct Header {
     pub(crate) steps: u64,
     pub(crate) seed: u64,
     pub(crate) shared: Value,
+    pub(crate) data: String,
 }
 
 impl Header {
     /// The first line of a study with these settings.
     pub(crate) fn of(settings: &StudySettings) -> Self {
-        let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, .. } =
+        let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, data, .. } =
             settings;
         Self {
             version: VERSION,
@@ -36,6 +37,7 @@ impl Header {
             steps: *steps,
             seed: *seed,
             shared: shared.clone(),
+            data: data.clone(),
         }
     }
 }

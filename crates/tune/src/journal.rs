@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::TuneError;
+use crate::error::{TuneError, of_json};
 
 /// The journal of a study, and the position up to which this process has read it.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Journal {
             let value = serde_json::from_slice(line).map_err(|cause| TuneError::Damaged {
                 path: self.path.clone(),
                 line: self.lines,
-                cause: cause.to_string(),
+                cause: of_json(&cause),
             })?;
             parsed.push((self.lines, value));
         }
@@ -132,6 +132,8 @@ mod tests {
         let mut journal = Journal::open(&path).expect("opened");
         let error = journal.read::<serde_json::Value>().expect_err("damaged").to_string();
         assert!(error.starts_with("line 2 of `"), "{error}");
+        assert!(error.contains("at column ") && !error.contains("at line"), "{error}");
+        assert!(error.ends_with("or remove the line to continue without it"), "{error}");
         let kept = std::fs::read_to_string(&path).expect("read");
         assert_eq!(kept.lines().count(), 3, "nothing is lost: {kept}");
     }

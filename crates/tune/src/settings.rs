@@ -125,4 +125,7 @@ pub struct StudySettings {
     pub attempts: u64,
     /// Settings that all trials share; a study can be continued only with equal ones.
     pub shared: serde_json::Value,
+    /// A digest of the data of the trials, or another text that differs for other data; a study can be
+    /// continued only with the same.
+    pub data: String,
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::difference::difference;
-use crate::error::TuneError;
+use crate::error::{TuneError, of_json};
 use crate::event::{Again, Event, Header};
 use crate::journal::{Journal, Sync};
 use crate::pruner;
@@ -16,7 +16,7 @@ use crate::settings::StudySettings;
 use crate::space::Point;
 use crate::state::State;
 use crate::trial::{TrialRecord, TrialState};
-use crate::worker::Worker;
+use crate::worker::{WORKERS, Worker};
 
 /// The journal in the study's folder.
 const JOURNAL: &str = "journal.jsonl";
@@ -70,6 +70,7 @@ pub enum PruneDecision {
 ///     trials: 40,
 ///     attempts: 3,
 ///     shared: serde_json::Value::Null,
+///     data: String::new(),
 /// };
 /// # let folder = std::env::temp_dir().join(format!("updraft-study-{}", std::process::id()));
 /// let study = Study::open(&folder, settings)?;
@@ -94,10 +95,11 @@ impl Study {
     ///
     /// # Errors
     /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::NotAStudy`] for one
-    /// with other files, [`TuneError::Damaged`] for a journal that cannot be read,
-    /// [`TuneError::NoLocks`], and [`TuneError::Io`].
+    /// with other files, [`TuneError::Lost`] for one whose journal has no line and that has other
+    /// files, [`TuneError::Damaged`] for a journal that cannot be read, [`TuneError::NoLocks`], and
+    /// [`TuneError::Io`].
     pub fn open(folder: &Path, settings: StudySettings) -> Result<Self, TuneError> {
-        refuse_other_files(folder)?;
+        Self::check(folder, &settings)?;
         std::fs::create_dir_all(folder).map_err(|cause| TuneError::io("create", folder, cause))?;
         let state = State {
             journal: Journal::open(&folder.join(JOURNAL))?,
@@ -105,7 +107,11 @@ impl Study {
             trials: Vec::new(),
             has_header: false,
         };
-        let worker = Worker::register(folder)?;
+        // Another process that registers now has created the file of its lock and not locked it yet.
+        state.journal.lock()?;
+        let worker = Worker::register(folder);
+        state.journal.unlock();
+        let worker = worker?;
         let study = Self { folder: folder.to_owned(), settings, worker, state: Mutex::new(state) };
         study.locked(|study, state| {
             if state.has_header {
@@ -120,8 +126,8 @@ impl Study {
     ///
     /// # Errors
     /// [`TuneError::OtherStudy`] with the difference, [`TuneError::NotAStudy`],
-    /// [`TuneError::Damaged`] for a journal whose first line cannot be read, and
-    /// [`TuneError::Io`].
+    /// [`TuneError::Lost`], [`TuneError::Damaged`] for a journal whose first line cannot be read,
+    /// and [`TuneError::Io`].
     pub fn check(folder: &Path, settings: &StudySettings) -> Result<(), TuneError> {
         refuse_other_files(folder)?;
         let path = folder.join(JOURNAL);
@@ -134,10 +140,10 @@ impl Study {
             .map_err(|cause| TuneError::io("read", &path, cause))?;
         // Without a line break it was not written to its end, and is written again.
         if !first.ends_with(b"\n") {
-            return Ok(());
+            return refuse_lost_journal(folder, &path);
         }
         let damaged = |cause: String| TuneError::Damaged { path: path.clone(), line: 1, cause };
-        match serde_json::from_slice(&first).map_err(|cause| damaged(cause.to_string()))? {
+        match serde_json::from_slice(&first).map_err(|cause| damaged(of_json(&cause)))? {
             Event::Study(header) => match difference(&header, &Header::of(settings)) {
                 None => Ok(()),
                 Some(difference) => {
@@ -329,6 +335,18 @@ fn refuse_other_files(folder: &Path) -> Result<(), TuneError> {
     match is_empty || folder.join(JOURNAL).exists() {
         true => Ok(()),
         false => Err(TuneError::NotAStudy { folder: folder.to_owned() }),
+    }
+}
+
+/// Returns an error for a folder that has more than a study without a journal's first line, which is
+/// written before the first trial begins.
+fn refuse_lost_journal(folder: &Path, path: &Path) -> Result<(), TuneError> {
+    let entries =
+        std::fs::read_dir(folder).map_err(|cause| TuneError::io("read", folder, cause))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    match names.filter(|name| name != JOURNAL && name != WORKERS).min() {
+        None => Ok(()),
+        Some(other) => Err(TuneError::Lost { path: path.to_owned(), other }),
     }
 }
 

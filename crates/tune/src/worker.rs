@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::TuneError;
 
 /// The folder of these files in the study's folder.
-const FOLDER: &str = "workers";
+pub(crate) const WORKERS: &str = "workers";
 
 /// The registration of this process, which other processes of the study can check.
 ///
@@ -23,9 +23,16 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// Registers this process, and removes the files of processes that have ended. The lock of the
+    /// journal must be held.
     pub(crate) fn register(study: &Path) -> Result<Self, TuneError> {
-        let folder = study.join(FOLDER);
+        let folder = study.join(WORKERS);
         fs::create_dir_all(&folder).map_err(|cause| TuneError::io("create", &folder, cause))?;
+        let entries =
+            fs::read_dir(&folder).map_err(|cause| TuneError::io("read", &folder, cause))?;
+        for entry in entries.flatten() {
+            is_running(&entry.path());
+        }
         let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let host: String = host.chars().map(plain).collect();
@@ -52,17 +59,21 @@ impl Worker {
         if id == self.id {
             return true;
         }
-        let path = self.folder.join(id);
-        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else {
-            return path.exists();
-        };
-        match file.try_lock() {
-            Ok(()) => {
-                let _ = fs::remove_file(&path);
-                false
-            }
-            Err(_) => true,
+        is_running(&self.folder.join(id))
+    }
+}
+
+/// Whether the process of a file is still running; removes the file if it is not.
+fn is_running(path: &Path) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else {
+        return path.exists();
+    };
+    match file.try_lock() {
+        Ok(()) => {
+            let _ = fs::remove_file(path);
+            false
         }
+        Err(_) => true,
     }
 }
 
@@ -95,8 +106,11 @@ mod tests {
     fn the_file_of_a_killed_process_does_not_count_as_a_worker() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let one = Worker::register(dir.path()).expect("one");
-        let left = dir.path().join(FOLDER).join("host-7-1");
+        let left = dir.path().join(WORKERS).join("host-7-1");
         fs::write(&left, "").expect("written");
         assert!(!one.is_alive("host-7-1") && !left.exists());
+        fs::write(&left, "").expect("written");
+        let other = Worker::register(dir.path()).expect("two");
+        assert!(!left.exists() && other.is_alive(one.id()));
     }
 }

@@ -76,15 +76,15 @@ impl TuneArgs {
             Some(_) => error.caused_by("--trials", "tune.trials"),
             None => error,
         })?;
-        let tune = TunePlan::read(&planned).map_err(|error| match self.trials {
+        let mut tune = TunePlan::read(&planned).map_err(|error| match self.trials {
             Some(_) => error.caused_by("--trials", "tune.trials"),
             None => error,
         })?;
         self.try_extremes(registry, &tune)?;
         device_of(&planned.plan)?;
-        Study::check(&self.folder(&planned), &tune.study)?;
         planned.plan.find_inputs(self.config.data.as_deref())?;
-        self.try_data(registry, &tune)?;
+        tune.study.data = self.try_data(registry, &tune)?;
+        Study::check(&self.folder(&planned), &tune.study)?;
         Ok((planned, tune))
     }
 
@@ -96,14 +96,15 @@ impl TuneArgs {
     }
 
     /// Opens the data of the first of these trials, so that what is wrong with the data for all trials
-    /// is an error before the first one.
-    fn try_data(&self, registry: Registry, tune: &TunePlan) -> Result<()> {
+    /// is an error before the first one, and returns its digest.
+    fn try_data(&self, registry: Registry, tune: &TunePlan) -> Result<String> {
         let points = tune.study.space.extremes();
-        let Some(point) = points.first() else { return Ok(()) };
+        let point = points.first().context("`tune.space` has no values")?;
         let plan = self.trial_at(registry, tune, point)?.plan;
         let (device, _) = device_of(&plan)?;
         let workload = open(&plan, self.config.data.as_deref(), None, &mut Display::new())?;
-        Ok(workload.check_start(&plan, &device)?)
+        workload.check_start(&plan, &device)?;
+        Ok(workload.data_digest(&plan)?)
     }
 
     /// The plan of a trial.
@@ -154,14 +155,16 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let config = args.config();
     let search =
         Search { registry, config: &config, study: &study, keep: tune.keep, workers: args.workers };
-    let overhead = search.work()?;
+    let worked = search.work();
     keep_weights(&study, tune.keep)?;
     let found = Found::of(&study);
-    ensure!(!found.front.is_empty(), Failed(no_result(&found)));
-    let configs = write_configs(&study, &found)?;
     let page = study.folder().join("report.html");
     std::fs::write(&page, search_page(&study, &found)?)
         .map_err(|cause| cannot("write", &page, cause))?;
+    // A study that was stopped has a page, too.
+    let overhead = worked?;
+    ensure!(!found.front.is_empty(), Failed(no_result(&found, &page)));
+    let configs = write_configs(&study, &found)?;
     summary(&study, &found, &overhead, (&configs, &page))?;
     args.json.print(&report(&study, &found, &configs, &page, &overhead))?;
     if let Some(config) = configs.first() {
@@ -175,13 +178,11 @@ pub(crate) fn trial(registry: Registry, _: &TuneTrialArgs, log: &LogFile) -> Res
     work(registry, log)
 }
 
-fn no_result(found: &Found) -> String {
+fn no_result(found: &Found, page: &Path) -> String {
     let reason = found.trials.iter().rev().find_map(|trial| trial.reason.as_deref());
+    let reason = reason.map_or_else(String::new, |reason| format!(", the last because {reason}"));
     let all = counted(found.trials.len() as u64, "trial");
-    match reason {
-        Some(reason) => format!("none of {all} finished, the last because {reason}"),
-        None => format!("none of {all} finished"),
-    }
+    format!("none of {all} finished{reason}; `{}` lists them", page.display())
 }
 
 const fn direction(direction: Direction) -> &'static str {

@@ -1,5 +1,7 @@
 //! Points of several series as an SVG plot, each series with its mark.
 
+use std::ops::Range;
+
 use anyhow::{Result, anyhow};
 use plotters::prelude::{Circle, Color, LineSeries, RGBColor, Ranged};
 
@@ -52,6 +54,8 @@ pub(super) struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Axis<'a> {
     Linear,
+    /// Whole numbers: other places have no label.
+    Integers,
     Logarithmic,
     /// Categories by their numbers from 0.
     Categories(&'a [String]),
@@ -77,6 +81,9 @@ pub(super) fn marks(
         Axis::Linear => {
             framed(&mut svg, title, names, (padded(x), y), &axis_label, |it| draw(it, series))
         }
+        Axis::Integers => {
+            framed(&mut svg, title, names, (padded(x), y), &whole_label, |it| draw(it, series))
+        }
         Axis::Logarithmic => {
             let x = LogAxis::new(padded_factors(x));
             framed(&mut svg, title, names, (x, y), &axis_label, |it| draw(it, series))
@@ -96,6 +103,14 @@ pub(super) fn marks(
     });
     let key = key.collect::<Vec<_>>().join(" ");
     Ok(format!("<figure>\n<p class=\"key\">{key}</p>\n{svg}\n</figure>\n"))
+}
+
+/// The label of a whole number; empty between two of them.
+fn whole_label(value: f64, range: &Range<f64>) -> String {
+    match (value - value.round()).abs() < 1e-9 {
+        true => axis_label(value.round(), range),
+        false => String::new(),
+    }
 }
 
 fn draw<X: Ranged<ValueType = f64>>(
@@ -142,6 +157,16 @@ mod tests {
         let circles: Vec<&str> = svg.lines().filter(|line| line.starts_with("<circle")).collect();
         let is_hollow = |circle: &&&str| circle.contains("fill=\"none\"");
         assert_eq!((circles.len(), circles.iter().filter(is_hollow).count()), (3, 1), "{svg}");
+    }
+
+    #[test]
+    fn an_axis_of_integers_has_no_fractions() {
+        let points = vec![(1.0, 0.5), (2.0, 0.7)];
+        let series = [Series { name: "a", mark: Mark::Dot, points }];
+        let of = |axis| marks("loss", ("layers", "loss"), axis, &series).expect("drawn");
+        assert!(of(Axis::Linear).contains(">\n1.5\n"));
+        let svg = of(Axis::Integers);
+        assert!(svg.contains(">\n1\n") && svg.contains(">\n2\n") && !svg.contains(">\n1.5\n"));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn history(at: usize, objective: &Objective, trials: &[TrialRecord]) -> Result<S
     }
     let best = Series { name: "the best so far", mark: Mark::Line, points };
     let title = format!("{} over the trials", objective.name);
-    marks(&title, ("trial", objective.name.as_str()), Axis::Linear, &[kept, stopped, best])
+    marks(&title, ("trial", objective.name.as_str()), Axis::Integers, &[kept, stopped, best])
 }
 
 /// Plots another objective against the first: the Pareto front and the other trials.
@@ -143,7 +143,8 @@ fn slice(
         Range::Float { is_log: true, .. } | Range::Integer { is_log: true, .. } => {
             Axis::Logarithmic
         }
-        _ => Axis::Linear,
+        Range::Integer { .. } => Axis::Integers,
+        Range::Float { .. } => Axis::Linear,
     };
     let key = parameter.key();
     let title = format!("{} by {key}", objective.name);
@@ -360,6 +361,7 @@ mod tests {
             trials: 12,
             attempts: 1,
             shared: serde_json::Value::Null,
+            data: String::new(),
         };
         let study = Study::open(dir.path(), settings).expect("opened");
         while let Asked::Trial(trial) = study.ask().expect("asked") {
@@ -412,6 +414,7 @@ mod tests {
             trials: 5,
             attempts: 1,
             shared: serde_json::Value::Null,
+            data: String::new(),
         };
         let study = Study::open(dir.path(), settings).expect("opened");
         while let Asked::Trial(trial) = study.ask().expect("asked") {

@@ -1,5 +1,6 @@
 //! Threads that run the trials of a study until it is over.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,10 @@ impl Search<'_> {
     /// # Errors
     /// An error of the journal, a stop request, or too many failed trials before the first result.
     pub(crate) fn work(&self) -> Result<Overhead> {
+        // A process may have been killed after it recorded a trial.
+        let trials = self.study.trials();
+        let over = trials.iter().filter(|trial| trial.state.is_over());
+        over.into_iter().try_for_each(|it| self.remove_earlier(it.number, it.attempt))?;
         let (overheads, is_over) = (Mutex::default(), AtomicBool::new(false));
         let failures = Mutex::new(0);
         let worked = std::thread::scope(|scope| {
@@ -170,14 +175,24 @@ impl Search<'_> {
             }
         };
         say(&format!("trial {number:<4} {text}"));
-        for earlier in 1..trial.attempt {
-            let left = self.folder_of(number, earlier);
-            if left.exists() {
-                std::fs::remove_dir_all(&left).map_err(|it| cannot("remove", &left, it))?;
-            }
-        }
+        self.remove_earlier(number, trial.attempt)?;
         keep_weights(study, self.keep)?;
         Ok(seconds)
+    }
+
+    /// Removes the folders of the attempts of a trial before this one.
+    fn remove_earlier(&self, number: u64, attempt: u64) -> Result<()> {
+        for earlier in 1..attempt {
+            let left = self.folder_of(number, earlier);
+            match std::fs::remove_dir_all(&left) {
+                // Another process may have removed it already.
+                Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                    return Err(cannot("remove", &left, cause));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The path relative to the study, which stays valid if the study is moved or mounted elsewhere.

@@ -98,7 +98,7 @@ pub enum KeepPlan {
 /// The search in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TunePlan {
-    /// The study.
+    /// The study, without a digest of the data, which is not read.
     pub study: StudySettings,
     /// The trials whose weights are kept.
     pub keep: KeepPlan,
@@ -116,6 +116,9 @@ impl TunePlan {
                        `\"train.learning_rate\" = { kind = \"float\", low = 1e-4, high = 0.1 }`,";
         let space = settings.required(&SPACE, because)?;
         let space = Space::read(&space).map_err(|error| refuse(settings, &error))?;
+        for parameter in space.parameters() {
+            refuse_without_effect(plan, settings, parameter.key())?;
+        }
         let own = || vec![plan.train.criterion.to_string()];
         let names = settings.value_or(&OBJECTIVES, own)?;
         let metrics = plan.task.metrics();
@@ -133,6 +136,7 @@ impl TunePlan {
         });
         let study = StudySettings {
             shared: shared(plan, &space),
+            data: String::new(),
             space,
             objectives,
             sampler: settings.value(&SAMPLER)?,
@@ -152,6 +156,25 @@ fn refuse(settings: &Settings, error: &TuneError) -> ConfigError {
         TuneError::Setting { key, value, expected } => settings.refuse(key, value, expected),
         other => settings.refuse_given("tune.space", &format!("one that can be searched: {other}")),
     }
+}
+
+/// Refuses a key that changes no result of a trial.
+fn refuse_without_effect(plan: &Plan, settings: &Settings, key: &str) -> Result<(), ConfigError> {
+    let is_below = |name: &str| {
+        key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut keys = COMMON.iter().chain(plan.kind().keys()).copied().flatten();
+    let own = keys.find(|own| is_below(own.name()));
+    let reason = if is_below(SECTION) {
+        "only the search reads it, not its trials"
+    } else if key == "train.criterion" {
+        "trials are compared by `tune.objectives`"
+    } else if own.is_some_and(|own| own.edit() == Edit::Free && !own.is_performance()) {
+        "it changes no result of a trial"
+    } else {
+        return Ok(());
+    };
+    Err(settings.refuse(&format!("tune.space.{key}"), "given", format!("left out: {reason}")))
 }
 
 fn objective(

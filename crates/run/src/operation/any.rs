@@ -8,6 +8,7 @@ use updraft_distributed::Alone;
 use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint};
 
 use super::check_start::check_start;
+use super::data_digest::data_digest;
 use super::evaluate::{evaluate, trace_evaluation};
 use super::evaluate_on_ranks::{RankEvaluation, evaluate_on_ranks};
 use super::examples::{refusal, rehearse};
@@ -45,6 +46,12 @@ pub trait AnyWorkload {
     /// # Errors
     /// [`RunError::Config`] with the key, [`RunError::NotForTask`].
     fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError>;
+
+    /// SHA-256 of the training and test samples, their order and their preparation.
+    ///
+    /// # Errors
+    /// As [`Workload::streams`].
+    fn data_digest(&self, plan: &Plan) -> Result<String, RunError>;
 
     /// Trains a new run, or continues a stopped one from its newest checkpoint.
     ///
@@ -376,6 +383,10 @@ impl<W: Workload> AnyWorkload for W {
 
     fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError> {
         check_start(self, plan, device)
+    }
+
+    fn data_digest(&self, plan: &Plan) -> Result<String, RunError> {
+        data_digest(self, plan)
     }
 
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {

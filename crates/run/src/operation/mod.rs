@@ -2,6 +2,7 @@
 
 mod any;
 mod check_start;
+mod data_digest;
 mod evaluate;
 mod evaluate_int8;
 mod evaluate_on_ranks;

@@ -28,6 +28,7 @@ fn search(
         trials,
         attempts: 1,
         shared: serde_json::Value::Null,
+        data: String::new(),
     };
     let study = Study::open(dir.path(), settings).expect("opened");
     while let Asked::Trial(trial) = study.ask().expect("asked") {

@@ -27,6 +27,7 @@ fn settings(sampler: SamplerSettings, trials: u64) -> StudySettings {
         trials,
         attempts: 1000,
         shared: serde_json::json!({ "train.batch": 64 }),
+        data: "0123456789abcdef".to_owned(),
     }
 }
 
@@ -233,6 +234,10 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
             other(&|it| it.shared = serde_json::json!({ "train.batch": 32 })),
             "`train.batch` (64, here 32)",
         ),
+        (
+            other(&|it| it.data = "fedc".to_owned()),
+            "has a study with another digest of the data (0123456789ab, here fedc)",
+        ),
     ] {
         assert!(error.contains(expected), "{error}\n{expected}");
     }
@@ -290,6 +295,28 @@ fn a_journal_cut_at_any_byte_is_continued_and_ends_with_the_same_trials() {
         work(dir.path(), &settings, &mut Dice(1), &mut BTreeMap::new(), u64::MAX);
         assert_eq!(results(dir.path(), &settings), expected, "cut at {cut}");
     }
+}
+
+/// Otherwise a study would begin again beside the runs of the lost one.
+#[test]
+fn a_journal_without_a_line_beside_results_is_refused_and_left_as_it_was() {
+    let settings = settings(SAMPLERS[2], 3);
+    let dir = tempfile::tempdir().expect("temporary folder");
+    work(dir.path(), &settings, &mut Dice(1), &mut BTreeMap::new(), u64::MAX);
+    let path = dir.path().join("journal.jsonl");
+    let whole = fs::read(&path).expect("read");
+    fs::create_dir(dir.path().join("trials")).expect("created");
+    for cut in [0, 40] {
+        fs::write(&path, &whole[..cut]).expect("written");
+        let checked = Study::check(dir.path(), &settings).expect_err("refused").to_string();
+        let error = Study::open(dir.path(), settings.clone()).err().expect("refused");
+        assert!(matches!(&error, TuneError::Lost { other, .. } if other == "trials"), "{error}");
+        assert!(error.is_input() && error.to_string() == checked, "{error}");
+        assert_eq!(fs::read(&path).expect("read"), whole[..cut]);
+    }
+    fs::write(&path, [b"{", &whole[..]].concat()).expect("written");
+    let error = Study::open(dir.path(), settings).err().expect("refused").to_string();
+    assert!(error.contains("line 1 of ") && error.ends_with("or use another folder"), "{error}");
 }
 
 #[test]
