@@ -71,10 +71,10 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 
 // Tables and their encoding.
 pub use table::{
-    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, EncodedRows,
-    EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
-    Scaling, StrayValue, Table, TableBlocks, TableEncoder, TableError, TableSchema, TableWriter,
-    UntypedColumn, UntypedTable, Vocabulary,
+    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnRules, ColumnSchema, Delimiter, Doubt,
+    DoubtfulColumn, EncodedRows, EncodedTable, FeatureEncoder, FitConfig, InferredColumns,
+    NumberScale, RowConfig, RowEncoder, Scaling, StrayValue, Table, TableBlocks, TableEncoder,
+    TableError, TableSchema, TableWriter, UntypedColumn, UntypedTable, Vocabulary,
 };
 
 // Samples and their augmentation.

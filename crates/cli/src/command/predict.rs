@@ -98,6 +98,9 @@ impl PredictArgs {
         let device = self.int8.device(&self.device);
         let run = OpenedRun::open_at(registry, at, device, &check)?;
         for file in self.files.iter().chain(&self.output.truth) {
+            if file.as_os_str() == "-" && !file.exists() {
+                bail!("cannot read `-`: `predict` reads files, not standard input; name a file");
+            }
             if !file.exists() {
                 bail!(
                     "cannot read `{}`: there is no such file; name a file with samples like those \

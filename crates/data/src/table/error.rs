@@ -105,6 +105,12 @@ pub enum TableError {
         /// The parser's message.
         cause: Box<dyn Error + Send + Sync>,
     },
+    /// The file is in UTF-16.
+    #[error("`{}` is encoded as UTF-16; save it as UTF-8", .path.display())]
+    Utf16 {
+        /// The file.
+        path: PathBuf,
+    },
     /// A field is not text.
     #[error("`{}` line {line}, column `{column}`: not UTF-8; save the file as UTF-8", .path.display())]
     NotUtf8 {

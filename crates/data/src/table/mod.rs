@@ -5,6 +5,7 @@ mod blocks;
 mod columnar;
 mod columns;
 mod compose;
+mod doubt;
 mod encoded;
 mod encoder;
 mod error;
@@ -37,6 +38,7 @@ mod writer;
 
 pub use blocks::TableBlocks;
 pub use columns::Table;
+pub use doubt::{Doubt, DoubtfulColumn};
 pub use encoded::EncodedTable;
 pub use encoder::{ColumnEncoder, FitConfig, TableEncoder};
 pub use error::TableError;

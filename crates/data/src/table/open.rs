@@ -13,6 +13,9 @@ use crate::table::TableError;
 /// The first bytes of a gzip file, RFC 1952 section 2.3.1.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// The byte-order marks of UTF-16.
+const UTF_16: [[u8; 2]; 2] = [[0xFF, 0xFE], [0xFE, 0xFF]];
+
 /// The bytes of a file; those of a gzip file, whatever its name is, are decompressed while they are
 /// read.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, TableError> {
@@ -20,6 +23,9 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, TableError> {
     let mut file = File::open(path).map_err(fault)?;
     let mut first = Vec::with_capacity(GZIP.len());
     file.by_ref().take(GZIP.len() as u64).read_to_end(&mut first).map_err(fault)?;
+    if UTF_16.iter().any(|mark| first == mark) {
+        return Err(TableError::Utf16 { path: path.to_owned() });
+    }
     let is_gzip = first == GZIP;
     let whole = Cursor::new(first).chain(file);
     Ok(match is_gzip {

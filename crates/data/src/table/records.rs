@@ -18,11 +18,17 @@ use crate::table::row_source::RowSource;
 pub enum Delimiter {
     /// `,`, with quotes as in RFC 4180.
     #[default]
+    #[serde(alias = ",")]
     Comma,
     /// `;`, with quotes.
+    #[serde(alias = ";")]
     Semicolon,
     /// A tab, with quotes.
+    #[serde(alias = "\t")]
     Tab,
+    /// `|`, with quotes.
+    #[serde(alias = "|")]
+    Pipe,
 }
 
 impl Delimiter {
@@ -43,6 +49,7 @@ impl Delimiter {
             Self::Comma => b',',
             Self::Semicolon => b';',
             Self::Tab => b'\t',
+            Self::Pipe => b'|',
         }
     }
 }

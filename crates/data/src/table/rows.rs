@@ -160,11 +160,19 @@ impl RowEncoder {
             table.check_row(row)?;
         }
         let fit = |ColumnSchema { name, rules, .. }: &ColumnSchema| {
-            let fitted = FeatureEncoder::fit(table.column(name)?, rows, config);
-            fitted.and_then(|feature| feature.limited(rules)).ok_or_else(|| {
-                let what = format!("column `{name}` has no value in any training row");
-                TableError::Setting { what, remedy: "leave it out of the features" }
-            })
+            let refuse = |what: String| TableError::Setting {
+                what: format!("column `{name}` {what}"),
+                remedy: "leave it out of the features",
+            };
+            let feature = FeatureEncoder::fit(table.column(name)?, rows, config);
+            let feature = feature.ok_or_else(|| {
+                refuse(match config.min_rows {
+                    0 | 1 => "has no value in any training row".to_owned(),
+                    least => format!("has no value in at least {least} training rows (`min_rows`)"),
+                })
+            })?;
+            let none = "has none of the values that its rules list in the training rows";
+            feature.limited(rules).ok_or_else(|| refuse(none.to_owned()))
         };
         let schema = table.schema().clone();
         let columns = in_parallel(&schema.columns, fit);

@@ -89,7 +89,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/words.csv");
         let words = ["a,b", "tab\tin", "\"quoted\"", "two\nlines", "cr\r\nlf", "ü", "", "x"];
-        for delimiter in [Delimiter::Comma, Delimiter::Tab, Delimiter::Semicolon] {
+        for delimiter in [Delimiter::Comma, Delimiter::Tab, Delimiter::Semicolon, Delimiter::Pipe] {
             let mut writer = TableWriter::create(&path, delimiter).unwrap();
             writer.write(["word"]).unwrap();
             words.iter().for_each(|word| writer.write([word]).unwrap());

@@ -20,6 +20,7 @@ mod refusals;
 mod resident;
 mod search;
 mod tables;
+mod tables_doubts;
 mod tables_rows;
 mod tables_schema;
 mod tables_shuffled;

@@ -182,6 +182,60 @@ fn later_files_miss_no_values_that_every_row_of_a_run_has() {
     assert!(open(&plan, Some(&run)).is_ok());
 }
 
+/// What the network was trained on cannot be edited afterwards: names, order, kinds and known words.
+#[test]
+fn an_edit_of_a_runs_schema_that_would_change_nothing_is_refused() {
+    let _alone = updraft_testing::alone();
+    let (dir, plan) = mixed(&["train.epochs=1"], &rows(40, 1000));
+    let run = train(&plan, dir.path(), None, &mut Watcher::default()).folder;
+    let path = run.path().join("schema.toml");
+    let text = schema_of(&run);
+    let new = dir.path().join("new.csv");
+    fs::write(&new, "size,color,words,gap\n2,red,a,7\n2,violet,a,7\n").expect("written");
+    let predict = |text: &str| {
+        fs::write(&path, text).expect("written");
+        TrainedModel::load(run.path(), "flex").and_then(|model| model.predict(&new))
+    };
+    assert_eq!(predict(&text).expect("as it was").len(), 2);
+    let columns: Vec<&str> = text.split("[[column]]").collect();
+    let [header, first, rest @ ..] = &columns[..] else { panic!("{text}") };
+    let without = format!("{header}[[column]]{}", rest.join("[[column]]"));
+    let last = format!("{without}\n[[column]]{first}");
+    let more = format!("{text}\n[[column]]\nname = \"more\"\nkind = \"number\"\n");
+    let size = "name = \"size\"\nkind = ";
+    for (edited, expected) in [
+        (text.replace("name = \"size\"", "name = \"area\""), "it has no column `size`"),
+        (
+            text.replace(&format!("{size}\"number\""), &format!("{size}\"date\"")),
+            "the kind of the column `size` was `number`",
+        ),
+        (
+            text.replace("separator = \";\"", "separator = \",\""),
+            "the separator of the column `words` was ';'",
+        ),
+        (
+            text.replace("[\"blue\", \"green\", \"red\"]", "[\"blue\", \"green\"]"),
+            "`values` of the column `color` lacks `red`, and only `unknown = false` would refuse it",
+        ),
+        (without, "it has no column `"),
+        (last, "its columns are in another order"),
+        (more, "it has a new column `more`"),
+    ] {
+        assert_ne!(edited, text, "{expected}");
+        let error = predict(&edited).expect_err(expected).to_string();
+        assert!(error.contains(expected) && error.contains("schema.toml"), "{error}");
+        // As `eval` and `train --resume`.
+        let error = open(&plan, Some(&run)).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    // What decides which values are accepted can.
+    let edited =
+        text.replace("unknown = true\nvalues = [\"blue\"", "unknown = false\nvalues = [\"blue\"");
+    assert_ne!(edited, text);
+    let error = predict(&edited).expect_err("no violet").to_string();
+    assert!(error.contains("line 3, column `color`: `violet` is none of the values"), "{error}");
+}
+
 #[test]
 fn a_schema_that_cannot_be_used_is_refused_with_its_file() {
     let (dir, _) = mixed(&[], &rows(40, 1000));

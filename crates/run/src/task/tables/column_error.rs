@@ -60,8 +60,18 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
                 let value = format!("{:?}", schema.display().to_string());
                 return refuse("data.schema", value, of_file("a file with columns"));
             }
-            let value = format!("{:?}", plan.features.as_deref().unwrap_or_default());
-            refuse("data.features", value, of_file("columns"))
+            match &plan.features {
+                Some(features) => {
+                    refuse("data.features", format!("{features:?}"), of_file("columns"))
+                }
+                None => RunError::Unusable {
+                    reason: format!(
+                        "{file} has no column `{column}`, which is a feature of the other files; it \
+                         has {}",
+                        listed(&known)
+                    ),
+                },
+            }
         }
         TableError::Field { expected, path, line, column, text } => {
             let other = match targets.targets.contains_key(&column) {
@@ -120,7 +130,7 @@ pub(super) fn of_later_header(error: RunError, missing: &[String]) -> RunError {
 /// The delimiter in the single field of a header, which is read with another one.
 fn unseen_delimiter(known: &[String]) -> Option<&'static str> {
     let [only] = known else { return None };
-    let named = [('\t', "tab"), (';', "semicolon"), (',', "comma")];
+    let named = [('\t', "tab"), (';', "semicolon"), (',', "comma"), ('|', "pipe")];
     named.into_iter().find(|(character, _)| only.contains(*character)).map(|(_, name)| name)
 }
 

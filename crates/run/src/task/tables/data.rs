@@ -12,11 +12,12 @@ use updraft_models::RowFeatures;
 use updraft_trainer::balanced_weights;
 
 use super::data_plan::DataPlan;
+use super::doubts::doubts;
 use super::files::{Files, generated};
 use super::learn::{Learn, Target};
 use super::rows::{Encoded, RowSet};
 use super::schema_file::SchemaFile;
-use super::source_plan::Source;
+use super::source_plan::{Source, TestPart};
 use super::split::Split;
 use super::target_plan::{TargetKind, TargetsPlan};
 use super::targets::{TargetCode, TargetValues};
@@ -73,6 +74,7 @@ impl TableData {
                 let mut is_training = vec![false; truth.rows()];
                 split.train.iter().for_each(|&row| is_training[row] = true);
                 let features = files.features(targets, &is_training)?;
+                notes.extend(doubts(plan, &features, &is_training)?);
                 let place = |row: usize| files.place(row);
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
             }
@@ -87,6 +89,16 @@ impl TableData {
         notes: Vec<String>,
     ) -> Result<Self, RunError> {
         let Split { train, validation, test } = split;
+        if let (true, Some((TestPart::Share(_), stratify))) =
+            (test.is_empty() && train.len() > 1, plan.source.test_part())
+        {
+            let reason = format!(
+                "every row has a value of `{stratify}` that no other row has, and a single row of a \
+                 value is not held out as test data; add rows, name another target in \
+                 `data.stratify`, or list `data.test_files`"
+            );
+            return Err(RunError::Unusable { reason });
+        }
         if test.is_empty() || train.is_empty() {
             let reason = format!(
                 "{} training rows and {} test rows are too few: there must be at least one of each",

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use updraft_data::{CategoryEncoding, Scaling, TableSchema};
+use updraft_data::{CategoryEncoding, RowEncoder, Scaling, TableSchema};
 
+use super::data::ENCODER;
+use super::files::file_features;
 use super::schema_file::{SCHEMA_FILE, SchemaFile};
 use super::source_plan::{FilesPlan, Source};
 use super::target_plan::{TargetKind, TargetsPlan};
@@ -306,11 +308,18 @@ impl DataPlan {
         run: Option<&RunFolder>,
     ) -> Result<Self, RunError> {
         let mut plan = self.clone();
+        if let Some(run) = run {
+            let encoder = run.read_json(ENCODER)?;
+            let (columns, path) = self.schema_of(run, targets, &encoder)?;
+            match self.schema_path {
+                Some(_) => plan.columns = Some(columns),
+                None => plan.inferred = Some((columns, path)),
+            }
+            return Ok(plan);
+        }
         let read = |path: &Path| SchemaFile::read(path, targets, self.source.group());
-        let of_run = run.map(|run| run.path().join(SCHEMA_FILE));
-        match (&self.schema_path, of_run) {
-            (Some(_), Some(own)) => plan.columns = Some(read(&own)?),
-            (Some(path), None) => {
+        match &self.schema_path {
+            Some(path) => {
                 let of_key = |error: RunError| match error {
                     RunError::Io { .. } => {
                         RunError::Unusable { reason: format!("`data.schema`: {error}") }
@@ -319,10 +328,27 @@ impl DataPlan {
                 };
                 plan.columns = Some(read(path).map_err(of_key)?);
             }
-            (None, Some(own)) => plan.inferred = Some((read(&own)?, own)),
-            (None, None) => {}
+            None => {}
         }
         Ok(plan)
+    }
+
+    /// The schema of a run, and its file; edits may only change which values are accepted.
+    pub(super) fn schema_of(
+        &self,
+        run: &RunFolder,
+        targets: &TargetsPlan,
+        encoder: &RowEncoder,
+    ) -> Result<(SchemaFile, PathBuf), RunError> {
+        let path = run.path().join(SCHEMA_FILE);
+        let schema = SchemaFile::read(&path, targets, self.source.group())?;
+        schema.refuse_changed(&path, encoder, &self.unwritten())?;
+        Ok((schema, path))
+    }
+
+    /// The features that are not columns of files, and therefore in no schema.
+    pub(super) fn unwritten(&self) -> Vec<String> {
+        self.source.with_file_features().into_iter().flat_map(file_features).collect()
     }
 
     /// A schema without columns, with the settings for reading every file of the run.

@@ -248,7 +248,7 @@ pub(super) fn feature_schema(
 }
 
 /// The kind that the plan gives a feature.
-fn given_kind(plan: &DataPlan, name: &str) -> Option<ColumnKind> {
+pub(super) fn given_kind(plan: &DataPlan, name: &str) -> Option<ColumnKind> {
     let is_in = |names: &[String]| names.iter().any(|other| other == name);
     match plan.lists.get(name) {
         Some(separator) => Some(ColumnKind::MultiLabel { separator: *separator }),

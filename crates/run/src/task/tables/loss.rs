@@ -124,7 +124,8 @@ impl TargetLoss {
                 let is_rising = quantiles.windows(2).all(|pair| pair[0] < pair[1]);
                 let is_valid =
                     !quantiles.is_empty() && is_rising && quantiles.iter().all(is_inside);
-                (!is_valid).then_some("of rising `quantiles` above 0 and below 1")
+                (!is_valid)
+                    .then_some("with `quantiles` in ascending order, each above 0 and below 1")
             }
             Self::CrossEntropy { label_smoothing, .. } if !(0.0..1.0).contains(label_smoothing) => {
                 Some("of a `label_smoothing` of at least 0 and below 1")
@@ -227,7 +228,7 @@ mod tests {
             (TargetLoss::MeanSquaredError, TargetKind::Labels, "asymmetric"),
             (TargetLoss::of(TargetKind::Classes), TargetKind::Number, "huber"),
             (TargetLoss::Huber { delta: 0.0 }, TargetKind::Number, "`delta`"),
-            (TargetLoss::Quantile { quantiles: vec![0.5, 0.5] }, TargetKind::Number, "rising"),
+            (TargetLoss::Quantile { quantiles: vec![0.5, 0.5] }, TargetKind::Number, "ascending"),
         ] {
             let fault = loss.fault(kind).expect("refused");
             assert!(fault.contains(word), "{fault}");

@@ -4,6 +4,7 @@ mod column_error;
 mod data;
 mod data_plan;
 mod dependence;
+mod doubts;
 mod files;
 mod generated_rows;
 mod importance;
@@ -44,7 +45,6 @@ use self::data_plan::DataPlan;
 use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
-use self::schema_file::{SCHEMA_FILE, SchemaFile};
 use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
@@ -214,8 +214,7 @@ impl Predictor for TablesPlan {
         device: &Device,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let encoder: RowEncoder = folder.read_json(ENCODER)?;
-        let schema_file = folder.path().join(SCHEMA_FILE);
-        let rules = SchemaFile::read(&schema_file, &self.targets, self.data.source.group())?;
+        let (rules, schema_file) = self.data.schema_of(folder, &self.targets, &encoder)?;
         let coding = Coding {
             schema: rules.with_rules(encoder.schema().clone()),
             schema_file,

@@ -19,7 +19,8 @@ pub(super) const SCHEMA_FILE: &str = "schema.toml";
 /// The first lines of the file.
 const HEADER: &str = "\
 # The features of this run, in their order; every later file is checked, by `eval`, `train --resume`
-# and `predict`. `data.schema` of a configuration takes an edited copy.
+# and `predict`. Here only `missing`, `unknown` and, with `unknown = false`, `values` may change; for
+# other changes, train a new run with an edited copy as `data.schema`.
 #
 # kind       number, category, boolean, date, or list with `separator`
 # missing    whether a value may be missing; otherwise a missing one is an error
@@ -62,6 +63,18 @@ enum WrittenKind {
     Boolean,
     Date,
     List,
+}
+
+impl WrittenKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Category => "category",
+            Self::Boolean => "boolean",
+            Self::Date => "date",
+            Self::List => "list",
+        }
+    }
 }
 
 const fn yes() -> bool {
@@ -162,6 +175,29 @@ impl SchemaFile {
         Ok(())
     }
 
+    /// Refuses the schema of a run, in the file `path`, if an edit changed what its network was trained
+    /// on. The columns of these names are not in the file.
+    pub(super) fn refuse_changed(
+        &self,
+        path: &Path,
+        encoder: &RowEncoder,
+        without: &[String],
+    ) -> Result<(), RunError> {
+        let trained = encoder.schema().columns.iter().zip(encoder.features());
+        let trained = trained.filter(|(column, _)| !without.contains(&column.name));
+        let trained: Vec<_> = trained.map(|(column, (_, feature))| (column, feature)).collect();
+        match changed(&self.columns, &trained) {
+            None => Ok(()),
+            Some(what) => Err(RunError::Unusable {
+                reason: format!(
+                    "the schema `{}`: {what}; the run's network was trained with it: undo the \
+                     change, or train a new run with the edited file as `data.schema`",
+                    path.display()
+                ),
+            }),
+        }
+    }
+
     /// The text of the file, without the columns of these names.
     pub(super) fn to_toml(&self, without: &[String]) -> String {
         let columns = self.columns.iter().filter(|column| !without.contains(&column.name));
@@ -173,6 +209,45 @@ impl SchemaFile {
             format!("{text}\n[[column]]\n{known}{written}")
         })
     }
+}
+
+/// What an edit of a run's schema changed that its network depends on.
+fn changed(own: &[ColumnSchema], trained: &[(&ColumnSchema, &FeatureEncoder)]) -> Option<String> {
+    let written = |column: &ColumnSchema| WrittenColumn::of(column);
+    for (at, (before, feature)) in trained.iter().enumerate() {
+        let name = &before.name;
+        let Some(column) = own.get(at).filter(|column| column.name == *name) else {
+            return Some(match own.iter().any(|column| column.name == *name) {
+                true => format!("from `{name}` on, its columns are in another order"),
+                false => format!("it has no column `{name}`"),
+            });
+        };
+        let (now, before) = (written(column), written(before));
+        if now.kind != before.kind {
+            return Some(format!("the kind of the column `{name}` was `{}`", before.kind.name()));
+        }
+        if now.separator != before.separator {
+            let separator = before.separator.unwrap_or_default();
+            return Some(format!("the separator of the column `{name}` was {separator:?}"));
+        }
+        let words = match feature {
+            FeatureEncoder::Category { vocabulary, .. } | FeatureEncoder::Labels { vocabulary } => {
+                vocabulary.words()
+            }
+            _ => continue,
+        };
+        if let (true, Some(values)) = (column.rules.unknown, &column.rules.values) {
+            let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+            if let Some(word) = words.iter().find(|word| !values.contains(&***word)) {
+                return Some(format!(
+                    "`values` of the column `{name}` lacks `{word}`, and only `unknown = false` \
+                     would refuse it"
+                ));
+            }
+        }
+    }
+    let other = own.iter().find(|column| trained.iter().all(|(of, _)| of.name != column.name));
+    other.map(|column| format!("it has a new column `{}`", column.name))
 }
 
 /// The message about a missing value that the schema of a run does not accept.

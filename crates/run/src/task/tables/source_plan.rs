@@ -63,7 +63,7 @@ const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const DELIMITER: Key<Delimiter> = Key::new(
     "data.delimiter",
-    "files only: `comma`, `semicolon` or `tab`; `predict` reads files that end in `.tsv` or `.tab` with tabs in any case",
+    "files only: `comma`, `semicolon`, `tab` or `pipe`, or the character itself; `predict` reads files that end in `.tsv` or `.tab` with tabs in any case",
 )
 .depends("`tab` for files that end in `.tsv` or `.tab`, compressed or not, otherwise `comma`")
 .edit(Edit::Reported);

@@ -8,7 +8,6 @@ use updraft_trainer::{Control, Converted, evaluate};
 
 use super::data::{ENCODER, TARGETS, TableData, codes};
 use super::dependence::{TOP, dependence};
-use super::files::file_features;
 use super::importance::{importance, importance_pictures, places, ranked, sample};
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
@@ -113,9 +112,8 @@ impl<N: RowNetwork> Workload for Rows<N> {
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         folder.write_json(ENCODER, &self.data.encoder)?;
-        let of_files = self.own.data.source.with_file_features();
-        let of_files: Vec<String> = of_files.into_iter().flat_map(file_features).collect();
-        folder.write(SCHEMA_FILE, self.data.schema.to_toml(&of_files).as_bytes())?;
+        let schema = self.data.schema.to_toml(&self.own.data.unwritten());
+        folder.write(SCHEMA_FILE, schema.as_bytes())?;
         folder.write_json(TARGETS, &self.data.codes)
     }
 
