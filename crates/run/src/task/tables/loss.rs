@@ -117,25 +117,26 @@ impl TargetLoss {
         }
         match self {
             Self::Huber { delta } if !(delta.is_finite() && *delta > 0.0) => {
-                Some("of a `delta` that is finite and above 0")
+                Some("a loss with a finite `delta` above 0")
             }
             Self::Quantile { quantiles } => {
                 let is_inside = |share: &f32| *share > 0.0 && *share < 1.0;
                 let is_rising = quantiles.windows(2).all(|pair| pair[0] < pair[1]);
                 let is_valid =
                     !quantiles.is_empty() && is_rising && quantiles.iter().all(is_inside);
-                (!is_valid)
-                    .then_some("with `quantiles` in ascending order, each above 0 and below 1")
+                (!is_valid).then_some(
+                    "a loss with `quantiles` in ascending order, each above 0 and below 1",
+                )
             }
             Self::CrossEntropy { label_smoothing, .. } if !(0.0..1.0).contains(label_smoothing) => {
-                Some("of a `label_smoothing` of at least 0 and below 1")
+                Some("a loss with a `label_smoothing` of at least 0 and below 1")
             }
             Self::Focal { gamma, .. } if !(0.0..=100.0).contains(gamma) => {
-                Some("of a `gamma` from 0 to 100")
+                Some("a loss with a `gamma` from 0 to 100")
             }
-            Self::Asymmetric(asymmetric) if asymmetric.validate().is_err() => {
-                Some("of a focus from 0 to 100 and a `margin` of at least 0 and below 1")
-            }
+            Self::Asymmetric(asymmetric) if asymmetric.validate().is_err() => Some(
+                "a loss with `positive_focus` and `negative_focus` from 0 to 100 and a `margin` of at least 0 and below 1",
+            ),
             _ => None,
         }
     }
