@@ -93,7 +93,7 @@ pub enum TuneError {
     },
 }
 
-/// How to go on without a line; the first one describes the study.
+/// How to continue without a line; the first one describes the study.
 const fn without(line: u64) -> &'static str {
     match line {
         1 => "use another folder",

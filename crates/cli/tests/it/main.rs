@@ -35,4 +35,5 @@ mod tasks;
 mod test_time;
 mod train;
 mod tune;
+mod tune_again;
 mod validate;

@@ -40,8 +40,7 @@ pub trait AnyWorkload {
     /// As [`Workload::check`].
     fn check(&self, folder: &RunFolder) -> Result<(), RunError>;
 
-    /// Checks what [`train`](Self::train) refuses before it creates a folder: data without a whole
-    /// batch, and settings of the plan that the workload does not support.
+    /// Checks what [`train`](Self::train) refuses before it creates a folder, such as too few samples.
     ///
     /// # Errors
     /// [`RunError::Config`] with the key, [`RunError::NotForTask`].
@@ -390,10 +389,9 @@ impl<W: Workload> AnyWorkload for W {
     }
 
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {
+        let model = || self.init(&device.clone().autodiff());
         match setting {
-            Ability::Utilization => {
-                self.multiply_adds(&self.init(&device.clone().autodiff())).err()
-            }
+            Ability::Utilization => self.multiply_adds(&model()).err(),
             Ability::Int8 => self.int8_forward().err(),
             Ability::Averaging => self.averaged(Views::Flip).err(),
             other => refusal(self.task(), |device| self.init(device), other, device),

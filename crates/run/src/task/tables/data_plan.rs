@@ -1,7 +1,7 @@
 //! The keys of `data` about columns: which are features, and how they are read and encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use updraft_data::{CategoryEncoding, RowEncoder, Scaling, TableSchema};
 
@@ -317,18 +317,15 @@ impl DataPlan {
             }
             return Ok(plan);
         }
-        let read = |path: &Path| SchemaFile::read(path, targets, self.source.group());
-        match &self.schema_path {
-            Some(path) => {
-                let of_key = |error: RunError| match error {
-                    RunError::Io { .. } => {
-                        RunError::Unusable { reason: format!("`data.schema`: {error}") }
-                    }
-                    other => other,
-                };
-                plan.columns = Some(read(path).map_err(of_key)?);
-            }
-            None => {}
+        if let Some(path) = &self.schema_path {
+            let of_key = |error: RunError| match error {
+                RunError::Io { .. } => {
+                    RunError::Unusable { reason: format!("`data.schema`: {error}") }
+                }
+                other => other,
+            };
+            let read = SchemaFile::read(path, targets, self.source.group());
+            plan.columns = Some(read.map_err(of_key)?);
         }
         Ok(plan)
     }

@@ -346,7 +346,7 @@ mod tests {
     fn a_date_is_set_to_whole_rows_and_a_list_to_each_of_its_words() {
         // Two parts of a date beside its days, and whether it is missing; then three words of a list.
         let row = |at: usize| {
-            let words = [at % 2 == 0, at < 5, false].map(f32::from);
+            let words = [at.is_multiple_of(2), at < 5, false].map(f32::from);
             [at as f32, at as f32 * 0.5, -(at as f32), 0.0].into_iter().chain(words)
         };
         let batch = RowBatch {
