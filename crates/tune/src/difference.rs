@@ -45,8 +45,10 @@ fn first_difference(found: &Value, own: &Value, at: &str) -> Option<(String, Str
         }
         _ if found == own || are_close(found, own) => None,
         _ => {
+            let whole = |value: &Value| value.as_f64().filter(|it| it.fract() == 0.0);
             let shown = |value: &Value| match value {
                 Value::Null => "none".to_owned(),
+                value if let Some(whole) = whole(value) => format!("{whole}"),
                 value => value.to_string(),
             };
             Some((at.to_owned(), shown(found), shown(own)))

@@ -107,6 +107,7 @@ pub(crate) fn of_json(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {line} column {column}");
     match text.strip_suffix(&place) {
+        Some(cause) if column == 0 => cause.to_owned(),
         Some(cause) => format!("{cause} at column {column}"),
         None => text,
     }

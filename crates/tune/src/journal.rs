@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::{TuneError, of_json};
 
@@ -41,8 +41,9 @@ impl Journal {
         let _ = self.file.unlock();
     }
 
-    /// Parses the lines that were appended since the last call, in order. The lock must be held. An
-    /// incomplete last line, which a killed process leaves, is removed from the file.
+    /// Parses the lines that were appended since the last call, in order; lines of spaces are ignored.
+    /// The lock must be held. An incomplete last line, which a killed process leaves, is removed from
+    /// the file; one that lacks only its line break gets it.
     pub(crate) fn read<T: DeserializeOwned>(&mut self) -> Result<Vec<(u64, T)>, TuneError> {
         let failed = |action, cause| TuneError::io(action, &self.path, cause);
         let mut bytes = Vec::new();
@@ -51,14 +52,25 @@ impl Journal {
             .and_then(|_| self.file.read_to_end(&mut bytes))
             .map_err(|cause| failed("read", cause))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let mut whole = whole;
         if whole < bytes.len() {
-            let end = self.read + whole as u64;
-            self.file.set_len(end).map_err(|cause| failed("write", cause))?;
+            if serde_json::from_slice::<IgnoredAny>(&bytes[whole..]).is_ok() {
+                // The position is the end of the file.
+                self.file.write_all(b"\n").map_err(|cause| failed("write", cause))?;
+                bytes.push(b'\n');
+                whole = bytes.len();
+            } else {
+                let end = self.read + whole as u64;
+                self.file.set_len(end).map_err(|cause| failed("write", cause))?;
+            }
         }
         let mut parsed = Vec::new();
         for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
             self.lines += 1;
             self.read += line.len() as u64;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
             let value = serde_json::from_slice(line).map_err(|cause| TuneError::Damaged {
                 path: self.path.clone(),
                 line: self.lines,
@@ -113,7 +125,8 @@ mod tests {
             let mut journal = Journal::open(&path).expect("opened");
             journal.lock().expect("free");
             let found: Vec<(u64, serde_json::Value)> = journal.read().expect("read");
-            let expected = whole[..cut].matches('\n').count();
+            // A last line without its line break is a line.
+            let expected = whole[..cut].matches('}').count();
             assert_eq!(found.len(), expected, "cut at {cut}");
             journal.append(&serde_json::json!({ "a": 4 }), Sync::Now).expect("appended");
             let more: Vec<(u64, serde_json::Value)> = journal.read().expect("read");
@@ -125,10 +138,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_spaces_are_ignored() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = dir.path().join("journal.jsonl");
+        std::fs::write(&path, "{\"a\":1}\n\n  \r\n{\"a\":2}\n\n").expect("written");
+        let mut journal = Journal::open(&path).expect("opened");
+        let found: Vec<(u64, serde_json::Value)> = journal.read().expect("read");
+        assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 4]);
+    }
+
+    #[test]
     fn a_damaged_line_in_the_middle_is_named() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = dir.path().join("journal.jsonl");
-        std::fs::write(&path, "{\"a\":1}\n{\"a\":\n{\"a\":3}\n").expect("written");
+        std::fs::write(&path, "{\"a\":1}\n{\"a\":]\n{\"a\":3}\n").expect("written");
         let mut journal = Journal::open(&path).expect("opened");
         let error = journal.read::<serde_json::Value>().expect_err("damaged").to_string();
         assert!(error.starts_with("line 2 of `"), "{error}");

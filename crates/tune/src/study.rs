@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use serde::de::IgnoredAny;
+
 use crate::difference::difference;
 use crate::error::{TuneError, of_json};
 use crate::event::{Again, Event, Header};
@@ -138,8 +140,10 @@ impl Study {
         File::open(&path)
             .and_then(|file| BufReader::new(file).read_until(b'\n', &mut first))
             .map_err(|cause| TuneError::io("read", &path, cause))?;
-        // Without a line break it was not written to its end, and is written again.
-        if !first.ends_with(b"\n") {
+        // A part of a line was not written to its end, and is written again.
+        let is_whole =
+            first.ends_with(b"\n") || serde_json::from_slice::<IgnoredAny>(&first).is_ok();
+        if !is_whole {
             return refuse_lost_journal(folder, &path);
         }
         let damaged = |cause: String| TuneError::Damaged { path: path.clone(), line: 1, cause };

@@ -99,7 +99,7 @@ impl PredictArgs {
         let run = OpenedRun::open_at(registry, at, device, &check)?;
         for file in self.files.iter().chain(&self.output.truth) {
             if file.as_os_str() == "-" && !file.exists() {
-                bail!("cannot read `-`: `predict` reads files, not standard input; name a file");
+                bail!("cannot read `-`: name a file, or `/dev/stdin` for standard input");
             }
             if !file.exists() {
                 bail!(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
 use updraft_run::{Planned, Registry, TunePlan};
@@ -152,6 +152,13 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
         args.read(registry)?
     };
     let study = Study::open(&args.folder(&planned), tune.study)?;
+    for trial in Found::of(&study).front {
+        let run = run_of(study.folder(), &trial).filter(|run| !run.exists());
+        if let Some(run) = run {
+            let (number, run) = (trial.number, run.display());
+            bail!("`{run}`, the run of trial {number}, is gone; restore it, or use another folder");
+        }
+    }
     let config = args.config();
     let search =
         Search { registry, config: &config, study: &study, keep: tune.keep, workers: args.workers };

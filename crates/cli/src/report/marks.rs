@@ -1,11 +1,10 @@
 //! Points of several series as an SVG plot, each series with its mark.
 
-use std::ops::Range;
-
 use anyhow::{Result, anyhow};
 use plotters::prelude::{Circle, Color, LineSeries, RGBColor, Ranged};
 
 use super::category_axis::{CategoryAxis, label};
+use super::integer_axis::IntegerAxis;
 use super::log_axis::LogAxis;
 use super::plot::{
     COLORS, Chart, axis_label, escape, framed, has_place, padded, padded_factors, span,
@@ -23,6 +22,8 @@ pub(super) enum Mark {
     Ring,
     /// Small dots with a line through them.
     Line,
+    /// Small dots in the color of the line.
+    Point,
 }
 
 impl Mark {
@@ -30,14 +31,14 @@ impl Mark {
         match self {
             Self::Dot => COLORS[0],
             Self::Ring => GRAY,
-            Self::Line => COLORS[1],
+            Self::Line | Self::Point => COLORS[1],
         }
     }
 
     /// The mark in the line of names.
     const fn symbol(self) -> char {
         match self {
-            Self::Dot | Self::Line => '●',
+            Self::Dot | Self::Line | Self::Point => '●',
             Self::Ring => '○',
         }
     }
@@ -54,7 +55,7 @@ pub(super) struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Axis<'a> {
     Linear,
-    /// Whole numbers: other places have no label.
+    /// Whole numbers.
     Integers,
     Logarithmic,
     /// Categories by their numbers from 0.
@@ -82,7 +83,8 @@ pub(super) fn marks(
             framed(&mut svg, title, names, (padded(x), y), &axis_label, |it| draw(it, series))
         }
         Axis::Integers => {
-            framed(&mut svg, title, names, (padded(x), y), &whole_label, |it| draw(it, series))
+            let x = IntegerAxis::new(padded(x));
+            framed(&mut svg, title, names, (x, y), &axis_label, |it| draw(it, series))
         }
         Axis::Logarithmic => {
             let x = LogAxis::new(padded_factors(x));
@@ -105,14 +107,6 @@ pub(super) fn marks(
     Ok(format!("<figure>\n<p class=\"key\">{key}</p>\n{svg}\n</figure>\n"))
 }
 
-/// The label of a whole number; empty between two of them.
-fn whole_label(value: f64, range: &Range<f64>) -> String {
-    match (value - value.round()).abs() < 1e-9 {
-        true => axis_label(value.round(), range),
-        false => String::new(),
-    }
-}
-
 fn draw<X: Ranged<ValueType = f64>>(
     chart: &mut Chart<'_, X>,
     series: &[Series],
@@ -127,7 +121,7 @@ fn draw<X: Ranged<ValueType = f64>>(
         let (size, style) = match mark {
             Mark::Dot => (3, color.mix(0.5).filled()),
             Mark::Ring => (3, color.stroke_width(1)),
-            Mark::Line => (2, color.filled()),
+            Mark::Line | Mark::Point => (2, color.filled()),
         };
         let dots = points().map(|point| Circle::new(point, size, style));
         chart.draw_series(dots).map_err(|error| error.to_string())?;

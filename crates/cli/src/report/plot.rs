@@ -171,7 +171,7 @@ where
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 14).into_font())
+        .caption(title, ("sans-serif", title_size(title)).into_font())
         .margin(4)
         .margin_right(18)
         .x_label_area_size(32)
@@ -194,6 +194,12 @@ where
     mesh.draw().map_err(|error| text(&error))?;
     fill(&mut chart)?;
     area.present().map_err(|error| text(&error))
+}
+
+/// The size of a title's letters, whose mean width is half of it: smaller ones for a long title.
+fn title_size(title: &str) -> f64 {
+    let room = 2.0 * f64::from(SIZE.0) / title.chars().count().max(1) as f64;
+    room.clamp(7.0, 14.0)
 }
 
 /// A value of an axis, without digits that are rounding errors.

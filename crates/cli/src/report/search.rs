@@ -36,8 +36,10 @@ pub(crate) fn search_page(study: &Study, found: &Found) -> Result<String> {
     for (at, objective) in objectives.iter().enumerate() {
         body.push_str(&history(at, objective, &found.trials)?);
     }
-    for pair in 1..objectives.len() {
-        body.push_str(&front(objectives, pair, found)?);
+    for one in 0..objectives.len() {
+        for other in one + 1..objectives.len() {
+            body.push_str(&front(objectives, [one, other], found)?);
+        }
     }
     for (at, objective) in objectives.iter().enumerate() {
         body.push_str(&lines_of_keys(study, at, objective, &found.trials)?);
@@ -110,21 +112,24 @@ fn history(at: usize, objective: &Objective, trials: &[TrialRecord]) -> Result<S
     marks(&title, ("trial", objective.name.as_str()), Axis::Integers, &[kept, stopped, best])
 }
 
-/// Plots another objective against the first: the Pareto front and the other trials.
-fn front(objectives: &[Objective], other: usize, found: &Found) -> Result<String> {
+/// Plots one objective against another: the Pareto front, a line only if there are two objectives,
+/// and the other trials.
+fn front(objectives: &[Objective], [one, other]: [usize; 2], found: &Found) -> Result<String> {
     let is_best = |number: u64| found.front.iter().any(|best| best.number == number);
     let points = |wanted: bool| {
-        let of = finished(0, &found.trials).filter(|(trial, _)| is_best(trial.number) == wanted);
+        let of = finished(one, &found.trials).filter(|(trial, _)| is_best(trial.number) == wanted);
         of.map(|(trial, first)| (first, trial.values[other])).collect::<Vec<_>>()
     };
     let mut best = points(true);
     best.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mark = if objectives.len() == 2 { Mark::Line } else { Mark::Point };
     let series = [
         Series { name: "another trial", mark: Mark::Dot, points: points(false) },
-        Series { name: "on the front", mark: Mark::Line, points: best },
+        Series { name: "on the front", mark, points: best },
     ];
-    let names = (objectives[0].name.as_str(), objectives[other].name.as_str());
-    marks("Front", names, Axis::Linear, &series)
+    let names = (objectives[one].name.as_str(), objectives[other].name.as_str());
+    let title = format!("Front: {} and {}", names.0, names.1);
+    marks(&title, names, Axis::Linear, &series)
 }
 
 /// Plots an objective against the values of a key.
@@ -376,7 +381,7 @@ mod tests {
         for expected in [
             "12 trials: 11 finished, 0 pruned, 1 failed.",
             "test-accuracy over the trials",
-            "Front",
+            "Front: test-accuracy and parameters",
             "on the front",
             "parameters by all keys",
             "test-accuracy by train.rate",

@@ -63,8 +63,9 @@ impl Search<'_> {
     pub(crate) fn work(&self) -> Result<Overhead> {
         // A process may have been killed after it recorded a trial.
         let trials = self.study.trials();
-        let over = trials.iter().filter(|trial| trial.state.is_over());
-        over.into_iter().try_for_each(|it| self.remove_earlier(it.number, it.attempt))?;
+        for trial in trials.iter().filter(|trial| trial.state.is_over()) {
+            self.remove_earlier(trial.number, trial.attempt)?;
+        }
         let (overheads, is_over) = (Mutex::default(), AtomicBool::new(false));
         let failures = Mutex::new(0);
         let worked = std::thread::scope(|scope| {

@@ -260,7 +260,7 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
         (utf16(&rows("1,2,a")), "line 1, column `number 1`: not UTF-8; save the file as UTF-8"),
         (
             utf16(&format!("\u{feff}{}", rows("1,2,a"))),
-            "line 1, column `number 1`: not UTF-8; save the file as UTF-8",
+            "`./a.csv` is encoded as UTF-16; save it as UTF-8",
         ),
         (b"\x1f\x8bno gzip file".to_vec(), "`./a.csv` is not an intact gzip file: "),
     ] {

@@ -282,6 +282,16 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
             "\"train.criterion\" = { kind = \"categorical\", choices = [\"test-loss\", \"test-y-mae\"]",
             "trials are compared by `tune.objectives`",
         ),
+        (
+            "\"train.learning_rate\" =",
+            "\"data.test_fraction\" =",
+            "`tune.space.data.test_fraction` is given; it must be left out: trials are compared on",
+        ),
+        (
+            "criterion = \"test-y-rmse\"\n\n[tune]\ntrials = 5\nsampler = { kind = \"tpe\", startup = 3 }\n\n[tune.space]\n\"train.learning_rate\" =",
+            "\n[tune]\nobjectives = [\"test-loss\"]\n\n[tune.space]\n\"targets.y.weight\" =",
+            "must be left out beside the objective `test-loss`, which it defines",
+        ),
         ("startup = 3", "startup = 0", "`tune.sampler` is"),
         ("kind = \"tpe\", startup = 3", "kind = \"annealing\"", "`tune.sampler.kind` is"),
     ] {

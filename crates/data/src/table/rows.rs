@@ -162,7 +162,10 @@ impl RowEncoder {
         let fit = |ColumnSchema { name, rules, .. }: &ColumnSchema| {
             let refuse = |what: String| TableError::Setting {
                 what: format!("column `{name}` {what}"),
-                remedy: "leave it out of the features",
+                remedy: match config.min_rows {
+                    0 | 1 => "leave it out of the features",
+                    _ => "lower that number, or leave it out of the features",
+                },
             };
             let feature = FeatureEncoder::fit(table.column(name)?, rows, config);
             let feature = feature.ok_or_else(|| {

@@ -116,11 +116,11 @@ impl TunePlan {
                        `\"train.learning_rate\" = { kind = \"float\", low = 1e-4, high = 0.1 }`,";
         let space = settings.required(&SPACE, because)?;
         let space = Space::read(&space).map_err(|error| refuse(settings, &error))?;
-        for parameter in space.parameters() {
-            refuse_without_effect(plan, settings, parameter.key())?;
-        }
         let own = || vec![plan.train.criterion.to_string()];
         let names = settings.value_or(&OBJECTIVES, own)?;
+        for parameter in space.parameters() {
+            refuse_unsuited(plan, settings, &names, parameter.key())?;
+        }
         let metrics = plan.task.metrics();
         let objective = |name: &String| objective(settings, &metrics, name);
         let objectives = names.iter().map(objective).collect::<Result<Vec<_>, _>>()?;
@@ -158,14 +158,54 @@ fn refuse(settings: &Settings, error: &TuneError) -> ConfigError {
     }
 }
 
-/// Refuses a key that changes no result of a trial.
-fn refuse_without_effect(plan: &Plan, settings: &Settings, key: &str) -> Result<(), ConfigError> {
+/// Keys of `data` that choose the samples on which trials are compared.
+const SAMPLES: [&str; 22] = [
+    "dir",
+    "source",
+    "files",
+    "test_files",
+    "test_fraction",
+    "folds",
+    "fold",
+    "stratify",
+    "group",
+    "train_rows",
+    "test_rows",
+    "train",
+    "test",
+    "train_images",
+    "test_images",
+    "train_fields",
+    "test_fields",
+    "train_split",
+    "test_split",
+    "formula",
+    "manifest",
+    "how_to_get",
+];
+
+/// Refuses a key that changes no result of a trial, or that changes what results are measured by.
+fn refuse_unsuited(
+    plan: &Plan,
+    settings: &Settings,
+    objectives: &[String],
+    key: &str,
+) -> Result<(), ConfigError> {
     let is_below = |name: &str| {
         key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let mut keys = COMMON.iter().chain(plan.kind().keys()).copied().flatten();
     let own = keys.find(|own| is_below(own.name()));
-    let reason = if is_below(SECTION) {
+    let is_sample = |name: &&str| is_below(&format!("data.{name}"));
+    let is_loss = |name: &String| name.split('-').any(|part| part == "loss");
+    let decides_loss =
+        ["targets", "train.loss", "train.target_weights"].iter().any(|it| is_below(it));
+    let reason = if SAMPLES.iter().any(is_sample) {
+        "trials are compared on the same samples"
+    } else if let (true, Some(loss)) = (decides_loss, objectives.iter().find(|it| is_loss(it))) {
+        let expected = format!("left out beside the objective `{loss}`, which it defines");
+        return Err(settings.refuse(&format!("tune.space.{key}"), "given", expected));
+    } else if is_below(SECTION) {
         "only the search reads it, not its trials"
     } else if key == "train.criterion" {
         "trials are compared by `tune.objectives`"

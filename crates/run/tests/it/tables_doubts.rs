@@ -54,7 +54,7 @@ fn columns_in_doubt_are_reported_with_an_example() {
         ("mass", "look like numbers with separators of thousands, such as `"),
         ("day", "look like dates, such as `"),
         ("key", "different ones in 44 training values, such as `A"),
-        ("cost", "look like numbers with a sign of a currency or `%`, such as `"),
+        ("cost", "look like numbers with a unit, such as `"),
     ] {
         let note = notes.iter().find(|note| note.contains(expected));
         let note = note.unwrap_or_else(|| panic!("{expected}: {notes:#?}"));
@@ -65,6 +65,39 @@ fn columns_in_doubt_are_reported_with_an_example() {
     let sets = ["data.categories=['size', 'mass', 'day', 'key', 'cost']", "data.leave_out=['']"];
     let (_dir, decided) = plan(header, 60, row, &sets);
     assert_eq!(workload(&decided, None).about().notes, [""; 0]);
+}
+
+#[test]
+fn markers_of_missing_values_and_columns_without_known_words_are_reported() {
+    let row = |at: usize| {
+        let hours = if at % 10 == 3 { "n/a".to_owned() } else { at.to_string() };
+        format!("{hours},{},{}\n", ["red", "blue"][at % 2], ["yes", "no"][at % 2])
+    };
+    let (_dir, plan) = plan("hours,color,sold", 60, row, &["data.min_rows=40"]);
+    let notes = workload(&plan, None).about().notes;
+    let marker = "training values are numbers, such as `";
+    assert!(notes.iter().any(|note| note.contains(marker) && note.contains("is `n/a`: add it to")));
+    for column in ["hours", "color"] {
+        let unknown = format!("every value of column `{column}` is unknown: no value is in");
+        assert!(notes.iter().any(|note| note.contains(&unknown)), "{notes:#?}");
+    }
+}
+
+#[test]
+fn rows_with_a_class_that_no_other_row_has_are_not_held_out() {
+    let row = |at: usize| {
+        let sold = if at == 7 { "rare" } else { ["yes", "no"][at % 2] };
+        format!("{at},{},{sold},{}\n", at % 7, ["a", "b", "c", ""][at % 4])
+    };
+    let targets = "targets={sold={kind='classes'},tags={kind='labels'}}";
+    let fractions = ["data.test_fraction=0.5", "data.validation_fraction=0.5"];
+    for seed in 1..=12 {
+        let seed = format!("seed={seed}");
+        let sets = [targets, fractions[0], fractions[1], "data.stratify=tags", &seed];
+        let (_dir, plan) = plan("size,age,sold,tags", 60, row, &sets);
+        // Otherwise it is an error that the class is in no training row.
+        assert!(workload(&plan, None).about().test_samples > 20);
+    }
 }
 
 #[test]
@@ -83,7 +116,7 @@ fn errors_name_the_cause() {
     let row = |at: usize| format!("{},{at}\n", at % 7);
     let (_dir, singles) = plan("size,sold", 8, row, &[]);
     let error = refused(&singles).to_string();
-    assert!(error.contains("a value of `sold` that no other row has"), "{error}");
+    assert!(error.contains("a value of a target that no other row has"), "{error}");
 
     let row = |at: usize| format!("{at},a|b,{}\n", ["yes", "no"][at % 2]);
     let sets = ["data.min_rows=500", "data.lists={tags=\"|\"}"];

@@ -206,6 +206,18 @@ fn an_edit_of_a_runs_schema_that_would_change_nothing_is_refused() {
     for (edited, expected) in [
         (text.replace("name = \"size\"", "name = \"area\""), "it has no column `size`"),
         (
+            text.replace("\"green\", \"red\"]", "\"green\", \"red\", \"z\"]"),
+            "`values` of the column `color` changed (`z`)",
+        ),
+        (
+            text.replace("values = [\"blue\", \"green\", \"red\"]\n", ""),
+            "`values` of the column `color` changed (`blue`)",
+        ),
+        (
+            text.replace("\"green\", \"red\"]", "\"green\", \"blue\"]"),
+            "lists the value `blue` twice",
+        ),
+        (
             text.replace(&format!("{size}\"number\""), &format!("{size}\"date\"")),
             "the kind of the column `size` was `number`",
         ),
@@ -215,7 +227,7 @@ fn an_edit_of_a_runs_schema_that_would_change_nothing_is_refused() {
         ),
         (
             text.replace("[\"blue\", \"green\", \"red\"]", "[\"blue\", \"green\"]"),
-            "`values` of the column `color` lacks `red`, and only `unknown = false` would refuse it",
+            "`values` of the column `color` changed (`red`), which has an effect only with",
         ),
         (without, "it has no column `"),
         (last, "its columns are in another order"),
@@ -234,6 +246,13 @@ fn an_edit_of_a_runs_schema_that_would_change_nothing_is_refused() {
     assert_ne!(edited, text);
     let error = predict(&edited).expect_err("no violet").to_string();
     assert!(error.contains("line 3, column `color`: `violet` is none of the values"), "{error}");
+    // `eval` and `train --resume` check the same.
+    assert!(open(&plan, Some(&run)).is_ok());
+    let test = format!("{HEADER}2,violet,a,7,3,yes,low,large\n");
+    fs::write(dir.path().join("test.csv"), test).expect("written");
+    let error = open(&plan, Some(&run)).expect_err("no violet").to_string();
+    let expected = "test.csv` line 2, column `color`: `violet` is none of the values of the schema";
+    assert!(error.contains(expected) && error.contains("schema.toml"), "{error}");
 }
 
 #[test]

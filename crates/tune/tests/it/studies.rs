@@ -228,7 +228,7 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
     let space = Space::read(&toml::from_str(&space).expect("TOML")).expect("a space");
     for (error, expected) in [
         (other(&|it| it.seed = 8), "`tune.seed` (7, here 8)"),
-        (other(&|it| it.space = space.clone()), "`tune.space.rate.high` (1.0, here 0.5)"),
+        (other(&|it| it.space = space.clone()), "`tune.space.rate.high` (1, here 0.5)"),
         (other(&|it| it.sampler = SAMPLERS[2]), "`tune.sampler.kind` (\"tpe\", here \"random\")"),
         (
             other(&|it| it.shared = serde_json::json!({ "train.batch": 32 })),

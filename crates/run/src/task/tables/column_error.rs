@@ -5,7 +5,7 @@ use std::path::Path;
 use updraft_data::{ColumnKind, StrayValue, TableError, TableSchema};
 
 use super::data_plan::DataPlan;
-use super::schema_file::missing_value;
+use super::schema_file::{missing_value, unknown_value};
 use super::target_plan::TargetsPlan;
 use super::targets::listed;
 use crate::config::ConfigError;
@@ -86,6 +86,14 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
             );
             RunError::Unusable { reason }
         }
+        TableError::Refused { path, line, column, word } if let Some((_, file)) = &plan.columns => {
+            let place = format!("`{}` line {line}", path.display());
+            let reason = match word {
+                Some(word) => unknown_value(&place, &column, &word, file),
+                None => missing_value(&place, &column, file),
+            };
+            RunError::Unusable { reason }
+        }
         other => other.into(),
     }
 }
@@ -160,12 +168,9 @@ pub(super) fn of_later_table(error: TableError, schema: &TableSchema, file: &Pat
         TableError::Refused { path, line, column, word: None } => {
             missing_value(&format!("`{}` line {line}", path.display()), &column, file)
         }
-        TableError::Refused { path, line, column, word: Some(word) } => format!(
-            "`{}` line {line}, column `{column}`: `{word}` is none of the values of the schema; \
-             correct it, or set `unknown = true` for the column in `{}`",
-            path.display(),
-            file.display()
-        ),
+        TableError::Refused { path, line, column, word: Some(word) } => {
+            unknown_value(&format!("`{}` line {line}", path.display()), &column, &word, file)
+        }
         other => return other.into(),
     };
     RunError::Unusable { reason }

@@ -12,7 +12,7 @@ use updraft_models::RowFeatures;
 use updraft_trainer::balanced_weights;
 
 use super::data_plan::DataPlan;
-use super::doubts::doubts;
+use super::doubts::{doubts, without_words};
 use super::files::{Files, generated};
 use super::learn::{Learn, Target};
 use super::rows::{Encoded, RowSet};
@@ -86,18 +86,15 @@ impl TableData {
         [truth, features]: [&Table; 2],
         split: Split,
         place: &dyn Fn(usize) -> String,
-        notes: Vec<String>,
+        mut notes: Vec<String>,
     ) -> Result<Self, RunError> {
         let Split { train, validation, test } = split;
-        if let (true, Some((TestPart::Share(_), stratify))) =
+        if let (true, Some((TestPart::Share(_), _))) =
             (test.is_empty() && train.len() > 1, plan.source.test_part())
         {
-            let reason = format!(
-                "every row has a value of `{stratify}` that no other row has, and a single row of a \
-                 value is not held out as test data; add rows, name another target in \
-                 `data.stratify`, or list `data.test_files`"
-            );
-            return Err(RunError::Unusable { reason });
+            let reason = "every row has a value of a target that no other row has, and such a row is \
+                          not held out as test data; add rows, or list `data.test_files`";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
         }
         if test.is_empty() || train.is_empty() {
             let reason = format!(
@@ -133,11 +130,12 @@ impl TableData {
             .with_scaling(plan.scaling)
             .with_encoding(plan.encoding);
         if let Some((schema, path)) = &plan.inferred {
-            schema.refuse_missing(path, features, place)?;
+            schema.refuse_others(path, features, place)?;
         }
         let encoder = RowEncoder::fit(features, &train, config)?;
+        notes.extend(without_words(&encoder, plan));
         let schema = match &plan.columns {
-            Some(schema) => schema.clone(),
+            Some((schema, _)) => schema.clone(),
             None => SchemaFile::inferred(&encoder, features)?,
         };
         let features = encoder.encode(features)?;

@@ -140,10 +140,11 @@ pub(super) struct DataPlan {
     pub(super) source: Source,
     /// The file with the features, which a new run reads; a run has a copy.
     pub(super) schema_path: Option<PathBuf>,
-    /// Its content, after [`with_schema`](Self::with_schema).
-    pub(super) columns: Option<SchemaFile>,
+    /// Its content, and the file from which it was read: this one, or the copy of a run; after
+    /// [`with_schema`](Self::with_schema).
+    pub(super) columns: Option<(SchemaFile, PathBuf)>,
     /// The schema that a run without `data.schema` has inferred, with its file, after
-    /// [`with_schema`](Self::with_schema): later files miss no other values.
+    /// [`with_schema`](Self::with_schema): later files have no other values.
     pub(super) inferred: Option<(SchemaFile, PathBuf)>,
     pub(super) features: Option<Vec<String>>,
     pub(super) leave_out: Vec<String>,
@@ -310,10 +311,10 @@ impl DataPlan {
         let mut plan = self.clone();
         if let Some(run) = run {
             let encoder = run.read_json(ENCODER)?;
-            let (columns, path) = self.schema_of(run, targets, &encoder)?;
+            let schema = Some(self.schema_of(run, targets, &encoder)?);
             match self.schema_path {
-                Some(_) => plan.columns = Some(columns),
-                None => plan.inferred = Some((columns, path)),
+                Some(_) => plan.columns = schema,
+                None => plan.inferred = schema,
             }
             return Ok(plan);
         }
@@ -325,7 +326,7 @@ impl DataPlan {
                 other => other,
             };
             let read = SchemaFile::read(path, targets, self.source.group());
-            plan.columns = Some(read.map_err(of_key)?);
+            plan.columns = Some((read.map_err(of_key)?, path.clone()));
         }
         Ok(plan)
     }
@@ -339,7 +340,8 @@ impl DataPlan {
     ) -> Result<(SchemaFile, PathBuf), RunError> {
         let path = run.path().join(SCHEMA_FILE);
         let schema = SchemaFile::read(&path, targets, self.source.group())?;
-        schema.refuse_changed(&path, encoder, &self.unwritten())?;
+        let is_inferred = self.schema_path.is_none();
+        schema.refuse_changed(&path, (encoder, is_inferred), &self.unwritten())?;
         Ok((schema, path))
     }
 

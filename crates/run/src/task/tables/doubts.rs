@@ -1,6 +1,6 @@
 //! Messages about columns that are probably not the features as which they are read.
 
-use updraft_data::{Doubt, DoubtfulColumn, Table};
+use updraft_data::{Doubt, DoubtfulColumn, FeatureEncoder, RowEncoder, Table};
 
 use super::data_plan::DataPlan;
 use super::files::given_kind;
@@ -34,15 +34,40 @@ pub(super) fn doubts(
     Ok(messages)
 }
 
+/// A message for each feature whose values are all unknown.
+pub(super) fn without_words(encoder: &RowEncoder, plan: &DataPlan) -> Vec<String> {
+    let cause = match plan.min_rows {
+        0 | 1 => "training rows have none of the `values` of its schema".to_owned(),
+        least => format!("no value is in `data.min_rows` = {least} training rows"),
+    };
+    let is_empty = |feature: &FeatureEncoder| matches!(feature, FeatureEncoder::Category { vocabulary, .. } if vocabulary.words().is_empty());
+    let names = encoder.features().filter(|(_, feature)| is_empty(feature)).map(|(name, _)| name);
+    names.map(|name| format!("every value of column `{name}` is unknown: {cause}")).collect()
+}
+
 fn message(name: &str, doubtful: &DoubtfulColumn) -> Option<String> {
-    let DoubtfulColumn { doubt, example, fitting, values, .. } = doubtful;
+    let DoubtfulColumn { doubt, example, other, fitting, values, .. } = doubtful;
+    let others = other.as_ref().map_or_else(String::new, |other| {
+        format!(
+            "; another is `{other}`: add it to `data.missing` if it stands for a missing value, or \
+             correct it"
+        )
+    });
     let looks_like = |what: &str, remedy: &str| {
         format!(
             "column `{name}` is read as categories, and {fitting} of its {values} training values \
-             look like {what}, such as `{example}`: {remedy}"
+             look like {what}, such as `{example}`: {remedy}{others}"
+        )
+    };
+    let are = |what: &str| {
+        format!(
+            "column `{name}` is read as categories, although {fitting} of its {values} training \
+             values are {what}, such as `{example}`{others}"
         )
     };
     Some(match doubt {
+        Doubt::SomeNumbers => are("numbers"),
+        Doubt::SomeDates => are("dates"),
         Doubt::DecimalComma => {
             looks_like("numbers with a decimal comma", "write a point to use them as numbers")
         }
@@ -50,10 +75,7 @@ fn message(name: &str, doubtful: &DoubtfulColumn) -> Option<String> {
             "numbers with separators of thousands",
             "remove the separators to use them as numbers",
         ),
-        Doubt::Unit => looks_like(
-            "numbers with a sign of a currency or `%`",
-            "remove the sign to use them as numbers",
-        ),
+        Doubt::Unit => looks_like("numbers with a unit", "remove the unit to use them as numbers"),
         Doubt::Date => looks_like("dates", "write them as `2024-02-29` to use them as dates"),
         Doubt::Identifiers => format!(
             "column `{name}` is read as categories, and has {fitting} different ones in {values} \

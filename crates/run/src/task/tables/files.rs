@@ -221,7 +221,7 @@ pub(super) fn feature_schema(
     };
     // A misspelled name would be ignored.
     check_names(plan, inferred.names())?;
-    if let Some(columns) = &plan.columns {
+    if let Some((columns, _)) = &plan.columns {
         return Ok(columns.add_to(plan.schema()));
     }
     let mut schema = plan.schema();

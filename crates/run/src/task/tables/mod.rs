@@ -16,6 +16,7 @@ mod outputs;
 mod pictures;
 mod placed_rows;
 mod predict;
+mod rare_words;
 mod residuals;
 mod rows;
 mod schema_file;

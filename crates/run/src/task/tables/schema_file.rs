@@ -23,7 +23,7 @@ const HEADER: &str = "\
 # other changes, train a new run with an edited copy as `data.schema`.
 #
 # kind       number, category, boolean, date, or list with `separator`
-# missing    whether a value may be missing; otherwise a missing one is an error
+# missing    whether a value may be missing, as if left out; otherwise a missing one is an error
 # values     of a category or a list: the words that are known if training rows have them
 # unknown    whether other words are read, as unknown ones; otherwise they are an error
 ";
@@ -155,8 +155,32 @@ impl SchemaFile {
         schema
     }
 
-    /// Refuses rows without a value that may not be missing; `path` is the file of this schema.
-    pub(super) fn refuse_missing(
+    /// Refuses rows with values that this schema does not accept; `path` is its file.
+    pub(super) fn refuse_others(
+        &self,
+        path: &Path,
+        table: &Table,
+        place: &dyn Fn(usize) -> String,
+    ) -> Result<(), RunError> {
+        self.refuse_missing(path, table, place)?;
+        for ColumnSchema { name, kind, rules } in &self.columns {
+            let Some(values) = rules.values.as_ref().filter(|_| !rules.unknown) else { continue };
+            let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+            for row in 0..table.rows() {
+                let words = match kind {
+                    ColumnKind::MultiLabel { .. } => table.labels(name, row)?,
+                    _ => table.word(name, row)?.into_iter().collect(),
+                };
+                if let Some(word) = words.into_iter().find(|word| !values.contains(word)) {
+                    let reason = unknown_value(&place(row), name, word, path);
+                    return Err(RunError::Unusable { reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_missing(
         &self,
         path: &Path,
         table: &Table,
@@ -176,17 +200,17 @@ impl SchemaFile {
     }
 
     /// Refuses the schema of a run, in the file `path`, if an edit changed what its network was trained
-    /// on. The columns of these names are not in the file.
+    /// on; an inferred one lists all words. The columns of these names are not in the file.
     pub(super) fn refuse_changed(
         &self,
         path: &Path,
-        encoder: &RowEncoder,
+        (encoder, is_inferred): (&RowEncoder, bool),
         without: &[String],
     ) -> Result<(), RunError> {
         let trained = encoder.schema().columns.iter().zip(encoder.features());
         let trained = trained.filter(|(column, _)| !without.contains(&column.name));
         let trained: Vec<_> = trained.map(|(column, (_, feature))| (column, feature)).collect();
-        match changed(&self.columns, &trained) {
+        match changed(&self.columns, &trained, is_inferred) {
             None => Ok(()),
             Some(what) => Err(RunError::Unusable {
                 reason: format!(
@@ -212,7 +236,11 @@ impl SchemaFile {
 }
 
 /// What an edit of a run's schema changed that its network depends on.
-fn changed(own: &[ColumnSchema], trained: &[(&ColumnSchema, &FeatureEncoder)]) -> Option<String> {
+fn changed(
+    own: &[ColumnSchema],
+    trained: &[(&ColumnSchema, &FeatureEncoder)],
+    is_inferred: bool,
+) -> Option<String> {
     let written = |column: &ColumnSchema| WrittenColumn::of(column);
     for (at, (before, feature)) in trained.iter().enumerate() {
         let name = &before.name;
@@ -222,6 +250,7 @@ fn changed(own: &[ColumnSchema], trained: &[(&ColumnSchema, &FeatureEncoder)]) -
                 false => format!("it has no column `{name}`"),
             });
         };
+        let before_rules = &before.rules;
         let (now, before) = (written(column), written(before));
         if now.kind != before.kind {
             return Some(format!("the kind of the column `{name}` was `{}`", before.kind.name()));
@@ -230,20 +259,23 @@ fn changed(own: &[ColumnSchema], trained: &[(&ColumnSchema, &FeatureEncoder)]) -
             let separator = before.separator.unwrap_or_default();
             return Some(format!("the separator of the column `{name}` was {separator:?}"));
         }
-        let words = match feature {
-            FeatureEncoder::Category { vocabulary, .. } | FeatureEncoder::Labels { vocabulary } => {
-                vocabulary.words()
-            }
+        let known: BTreeSet<&str> = match (&before_rules.values, feature) {
+            (Some(values), _) => values.iter().map(String::as_str).collect(),
+            (
+                None,
+                FeatureEncoder::Category { vocabulary, .. } | FeatureEncoder::Labels { vocabulary },
+            ) => vocabulary.words().iter().map(|word| &**word).collect(),
             _ => continue,
         };
-        if let (true, Some(values)) = (column.rules.unknown, &column.rules.values) {
-            let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
-            if let Some(word) = words.iter().find(|word| !values.contains(&***word)) {
-                return Some(format!(
-                    "`values` of the column `{name}` lacks `{word}`, and only `unknown = false` \
-                     would refuse it"
-                ));
-            }
+        let own = column.rules.values.iter().flatten().map(String::as_str).collect();
+        let is_given =
+            is_inferred || column.rules.values.is_some() || before_rules.values.is_some();
+        if column.rules.unknown && is_given && known != own {
+            let other = known.symmetric_difference(&own).next().copied().unwrap_or_default();
+            return Some(format!(
+                "`values` of the column `{name}` changed (`{other}`), which has an effect only with \
+                 `unknown = false`"
+            ));
         }
     }
     let other = own.iter().find(|column| trained.iter().all(|(of, _)| of.name != column.name));
@@ -255,6 +287,15 @@ pub(super) fn missing_value(place: &str, column: &str, schema: &Path) -> String 
     format!(
         "{place}, column `{column}`: the value is missing, which the schema does not accept; fill it \
          in, or set `missing = true` for the column in `{}`",
+        schema.display()
+    )
+}
+
+/// The message about a word that the schema of a run does not accept.
+pub(super) fn unknown_value(place: &str, column: &str, word: &str, schema: &Path) -> String {
+    format!(
+        "{place}, column `{column}`: `{word}` is none of the values of the schema; correct it, or set \
+         `unknown = true` for the column in `{}`",
         schema.display()
     )
 }
@@ -283,6 +324,11 @@ impl WrittenColumn {
         }
         if unknown == Some(false) && values.is_none() {
             return refuse("accepts no unknown words: list the known ones in `values`");
+        }
+        let twice =
+            |values: &Vec<String>| (0..values.len()).find(|&at| values[..at].contains(&values[at]));
+        if let Some(at) = values.as_ref().and_then(twice) {
+            return refuse(&format!("lists the value `{}` twice", values.unwrap_or_default()[at]));
         }
         if values.as_ref().is_some_and(Vec::is_empty) {
             return refuse("has no values: list some in `values`, or remove it");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use updraft_data::{Table, stratified_parts, stratified_split};
 
 use super::data_plan::DataPlan;
+use super::rare_words::keep_rare;
 use super::source_plan::TestPart;
 use super::strata::strata;
 use super::target_plan::{TargetKind, TargetsPlan};
@@ -44,7 +45,12 @@ impl Split {
                 let asked = HeldOutFraction { key, part: "test data", fraction };
                 let of = Of { asked, rows: "rows", part };
                 let strata = strata((truth, &rows), (stratify, targets), groups, part)?;
-                held_out(&strata, groups, of, seed, notes)?
+                let divided = held_out(&strata, groups, of, seed, notes)?;
+                match (part, groups) {
+                    (TestPart::Share(_), None) => keep_rare(truth, targets, divided)?,
+                    // Folds and groups decide.
+                    _ => divided,
+                }
             }
             None => {
                 notes.extend(groups.and_then(|groups| shared_groups(groups, training)));
@@ -65,15 +71,21 @@ impl Split {
             HeldOutFraction { key: "data.validation_fraction", part: "validation data", fraction };
         let of = Of { asked, rows: "training rows", part };
         let (train, validation) = held_out(&strata, groups, of, seed ^ VALIDATION_SEED, notes)?;
+        let rows = |of: Vec<usize>| of.into_iter().map(|at| kept[at]).collect();
+        let mut divided = (rows(train), rows(validation));
+        if groups.is_none() {
+            divided = keep_rare(truth, targets, divided)?;
+        }
+        let (train, validation) = divided;
         if validation.is_empty() {
             let reason = format!(
-                "`data.validation_fraction` {fraction} of {} training rows is none: raise it",
+                "`data.validation_fraction` {fraction} of {} training rows is none, without rows that \
+                 have a class or a label which no other row has: raise it",
                 kept.len()
             );
             return Err(RunError::Unusable { reason });
         }
-        let rows = |of: Vec<usize>| of.into_iter().map(|at| kept[at]).collect();
-        Ok(Self { train: rows(train), validation: rows(validation), test })
+        Ok(Self { train, validation, test })
     }
 }
 

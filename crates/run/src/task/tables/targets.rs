@@ -174,10 +174,14 @@ impl TargetCode {
         };
         let refuse_unknown = |row, word: &str, known: &[String]| RunError::Unusable {
             reason: format!(
-                "{}, column `{column}`: `{word}` is not known from the training rows, which have \
-                 {}; correct it, or read it as one of them with `data.replace`",
+                "{}, column `{column}`: `{word}` is not known from {}: correct it, {}, or read it as \
+                 one of them with `data.replace`",
                 place(row),
-                listed(known)
+                match &plan.classes {
+                    Some(_) => format!("`targets.{column}.classes`, which lists {}", listed(known)),
+                    None => format!("the training rows, which have {}", listed(known)),
+                },
+                if plan.classes.is_some() { "list it" } else { "add training rows with it" }
             ),
         };
         match self {
