@@ -43,11 +43,17 @@ fn folders_of_earlier_attempts_are_removed_by_the_next_call() {
     let study = dir.path().join("s");
     let journal = fs::read_to_string(study.join("journal.jsonl")).expect("a journal");
     let journal = journal.replace("\"attempt\":1", "\"attempt\":2");
+    let journal = journal.replace("trials/0000/", "trials/0000-2/");
     fs::write(study.join("journal.jsonl"), journal).expect("written");
     let earlier = study.join("trials/0000");
     let own = study.join("trials/0000-2");
     fs::rename(&earlier, &own).expect("renamed");
     fs::create_dir_all(earlier.join("run/checkpoints")).expect("created");
-    let _ = run(dir.path(), &arguments);
+    assert_eq!(last_json(&succeed(dir.path(), &arguments))["finished"], 1);
     assert!(!earlier.exists() && own.exists());
+    // Without the run of the best trial there is nothing to write a config from.
+    fs::remove_dir_all(own).expect("removed");
+    let said = run(dir.path(), &arguments);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("the run of trial 0, is gone"), "{}", said.stderr);
 }

@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn sets_of_labels_in_few_rows_are_held_out_like_the_others() {
-        // Half of the patients have tags that no other has.
+        // Half of the patients have a set of tags that no other has.
         let tags = |patient: usize| match patient % 2 {
             0 => "a|b".to_owned(),
-            _ => format!("a|c{patient}"),
+            _ => format!("a|c{}|d{}", patient % 10, patient / 10),
         };
         for rows_of_one in [1, 2] {
             let rows = |row: usize| (row / rows_of_one, tags(row / rows_of_one));
@@ -305,6 +305,17 @@ mod tests {
                 assert!((45..=55).contains(&split.test.len()), "{}", split.test.len());
             }
         }
+    }
+
+    #[test]
+    fn rows_with_a_label_that_no_other_row_has_are_not_held_out() {
+        let tags = |row| if row % 4 == 1 { format!("a|c{row}") } else { "a".to_owned() };
+        let rows: Vec<(usize, String)> = (0..200).map(|row| (row, tags(row))).collect();
+        let data = "test_fraction = 0.25\nvalidation_fraction = 0.25";
+        let (split, _) = split(data, &rows, 200);
+        assert!(is_whole(&split, 200));
+        let held_out = [&split.test[..], &split.validation].concat();
+        assert!(held_out.len() > 40 && held_out.iter().all(|row| rows[*row].1 == "a"));
     }
 
     #[test]
