@@ -40,7 +40,7 @@ pub trait AnyWorkload {
     /// As [`Workload::check`].
     fn check(&self, folder: &RunFolder) -> Result<(), RunError>;
 
-    /// Checks what [`train`](Self::train) refuses before it creates a folder, such as too few samples.
+    /// Checks what [`train`](Self::train) refuses at its start: too few samples, unsupported settings.
     ///
     /// # Errors
     /// [`RunError::Config`] with the key, [`RunError::NotForTask`].

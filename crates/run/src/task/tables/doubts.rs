@@ -40,7 +40,10 @@ pub(super) fn without_words(encoder: &RowEncoder, plan: &DataPlan) -> Vec<String
         0 | 1 => "training rows have none of the `values` of its schema".to_owned(),
         least => format!("no value is in `data.min_rows` = {least} training rows"),
     };
-    let is_empty = |feature: &FeatureEncoder| matches!(feature, FeatureEncoder::Category { vocabulary, .. } if vocabulary.words().is_empty());
+    let is_empty = |feature: &FeatureEncoder| match feature {
+        FeatureEncoder::Category { vocabulary, .. } => vocabulary.words().is_empty(),
+        _ => false,
+    };
     let names = encoder.features().filter(|(_, feature)| is_empty(feature)).map(|(name, _)| name);
     names.map(|name| format!("every value of column `{name}` is unknown: {cause}")).collect()
 }

@@ -135,7 +135,8 @@ impl TargetLoss {
                 Some("a loss with a `gamma` from 0 to 100")
             }
             Self::Asymmetric(asymmetric) if asymmetric.validate().is_err() => Some(
-                "a loss with `positive_focus` and `negative_focus` from 0 to 100 and a `margin` of at least 0 and below 1",
+                "a loss with `positive_focus` and `negative_focus` from 0 to 100, and a `margin` of at \
+                 least 0 and below 1",
             ),
             _ => None,
         }

@@ -23,7 +23,7 @@ const HEADER: &str = "\
 # other changes, train a new run with an edited copy as `data.schema`.
 #
 # kind       number, category, boolean, date, or list with `separator`
-# missing    whether a value may be missing, as if left out; otherwise a missing one is an error
+# missing    whether a value may be missing, true by default; otherwise a missing one is an error
 # values     of a category or a list: the words that are known if training rows have them
 # unknown    whether other words are read, as unknown ones; otherwise they are an error
 ";
@@ -214,8 +214,8 @@ impl SchemaFile {
             None => Ok(()),
             Some(what) => Err(RunError::Unusable {
                 reason: format!(
-                    "the schema `{}`: {what}; the run's network was trained with it: undo the \
-                     change, or train a new run with the edited file as `data.schema`",
+                    "the schema `{}`: {what}; the run's network was trained on the schema as it \
+                     was: undo the change, or train a new run with the edited file as `data.schema`",
                     path.display()
                 ),
             }),
