@@ -20,6 +20,7 @@ mod evaluate;
 mod evaluation_pass;
 mod events;
 mod freeze;
+mod given_gradient;
 mod gradients;
 mod guard;
 mod lookahead;

@@ -5,6 +5,8 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Gradients, Tensor};
 use updraft_precision::attempt;
 
+use crate::given_gradient::given_gradient;
+
 /// How a backward pass gets the activations of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activations {
@@ -32,8 +34,8 @@ pub trait SegmentValues: Clone {
     #[must_use]
     fn gradients(&self, gradients: &Gradients) -> Self;
 
-    /// Adds the terms `Σ x·g`, one per tensor, whose gradient for `x` is `g`.
-    fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>);
+    /// Adds a scalar for each tensor `x`, whose gradient for `x` is the tensor's own of `gradients`.
+    fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>);
 
     /// The device of the first tensor; `None` without one.
     fn device(&self) -> Option<Device>;
@@ -65,18 +67,8 @@ impl<const D: usize> SegmentValues for Tensor<D> {
         self.grad(gradients).unwrap_or_else(|| self.clone().without_autodiff().zeros_like())
     }
 
-    fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
-        let count = self.shape().num_elements();
-        let gradients = Self::from_inner(gradients);
-        terms.push(if count == 0 {
-            (self * gradients).sum()
-        } else {
-            // A matrix product: its gradient is `gradients` times one number, and neither the
-            // products nor a tensor of ones have to be in memory.
-            let [row, column] = [(self, [1, count]), (gradients, [count, 1])]
-                .map(|(tensor, shape)| tensor.reshape::<2, _>(shape));
-            row.matmul(column).reshape([1])
-        });
+    fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
+        terms.push(given_gradient(self, gradients));
     }
 
     fn device(&self) -> Option<Device> {
@@ -97,9 +89,9 @@ impl<S: SegmentValues> SegmentValues for Option<S> {
         self.as_ref().map(|stream| stream.gradients(gradients))
     }
 
-    fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
+    fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
         if let (Some(stream), Some(gradients)) = (self, gradients) {
-            stream.products(gradients, terms);
+            stream.terms(gradients, terms);
         }
     }
 
@@ -121,9 +113,9 @@ impl<S: SegmentValues> SegmentValues for Vec<S> {
         self.iter().map(|stream| stream.gradients(gradients)).collect()
     }
 
-    fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
+    fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
         for (stream, gradients) in self.into_iter().zip(gradients) {
-            stream.products(gradients, terms);
+            stream.terms(gradients, terms);
         }
     }
 
@@ -147,8 +139,8 @@ macro_rules! streams_of_tuple {
                 ($(self.$at.gradients(gradients),)+)
             }
 
-            fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
-                $(self.$at.products(gradients.$at, terms);)+
+            fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
+                $(self.$at.terms(gradients.$at, terms);)+
             }
 
             fn device(&self) -> Option<Device> {
@@ -264,7 +256,7 @@ impl<M: Module, S: SegmentValues, T> Segmented<'_, M, S, T> {
             reseed(index);
             let streams = streams.attached(wanted(index));
             let mut terms = Vec::new();
-            (self.segment)(&replay, index, streams.clone()).products(arriving, &mut terms);
+            (self.segment)(&replay, index, streams.clone()).terms(arriving, &mut terms);
             let Some(objective) = terms.into_iter().reduce(|sum, term| sum + term) else { break };
             // Nothing in this segment or before it has learned parameters.
             if !objective.is_tracked() {
