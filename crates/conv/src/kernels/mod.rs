@@ -11,6 +11,7 @@ mod geometry;
 mod image;
 #[cfg(feature = "flex")]
 mod join;
+mod joined_convolution;
 mod norm;
 mod packed;
 mod packing;
@@ -55,10 +56,11 @@ pub(crate) use {
     bias::channel_sums,
     convolution::input_gradient_into,
     elementwise::{
-        Codes, PIECE, activate_gradient_into, activate_into, fake_quantize_gradient_into,
+        Codes, PIECE, activate_gradient, activate_into, fake_quantize_gradient_into,
         fake_quantize_into, term_gradient_into, weighted_sum_into,
     },
     join::Joining,
+    joined_convolution::{forward_joined, forward_joined_3d},
     norm::{
         GradientPass, GroupNormShape, GroupNormalization, StatisticsOf, apply_into,
         group_norm_gradient_into, group_norm_into, moments,

@@ -48,9 +48,23 @@ impl ConvTranspose2d {
     /// cannot compute it.
     #[must_use]
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        self.convolve(x, false)
+    }
+
+    /// The same; the backward pass of the kernels computes the result again where a gradient needs
+    /// it, instead of keeping it. It is worth its time if the kernel is as large as the stride.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn forward_recomputed(&self, x: Tensor<4>) -> Tensor<4> {
+        self.convolve(x, true)
+    }
+
+    fn convolve(&self, x: Tensor<4>, recomputed: bool) -> Tensor<4> {
         let Self { stride, padding, padding_out, dilation, groups, .. } = *self;
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
-        let path = TransposedPath { forced: self.forced, recomputed: false };
+        let path = TransposedPath { forced: self.forced, recomputed };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         of_layer(self.weight.id, "transposed convolution", || {
             transpose_convolve_2d(x, weight, bias, options, path)

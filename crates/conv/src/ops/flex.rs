@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
-use updraft_simd::{Uninitialized, fill_in_pieces, pool_threads, take_memory};
+use updraft_simd::{Cut, Uninitialized, fill_in_pieces, pool_threads, take_memory};
 
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
@@ -14,7 +14,7 @@ use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::{memory, synchronized};
 use crate::kernels::{
     Activation, BatchNormShape, Codes, ConvGeometry, ConvShape, GradientPass, Isa, Joining,
-    Normalization, PIECE, Scratch, StatisticsOf, activate_gradient_into, activate_into, apply_into,
+    Normalization, PIECE, Scratch, StatisticsOf, activate_gradient, activate_into, apply_into,
     channel_sums, fake_quantize_gradient_into, fake_quantize_into, forward_into,
     input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
     weight_gradient, weighted_sum_into,
@@ -210,12 +210,12 @@ impl ConvGradients for Flex {
         activation: Activation,
         isa: Isa,
     ) -> FlexTensor {
-        let (x, dy) = (contiguous(x), contiguous(dy));
+        let x = contiguous(x);
         let dims = x.layout().shape().to_vec();
-        let dx = result(dims.iter().product(), PIECE, |dx| {
-            activate_gradient_into(isa, activation, x.storage(), dy.storage(), dx, pool_threads());
-        });
-        memory::keep([x, dy]);
+        let mut dx = memory::into_vector(contiguous(dy));
+        let pieces = Cut::new(&mut dx, PIECE);
+        activate_gradient(isa, activation, x.storage(), pieces, pool_threads());
+        memory::keep([x]);
         tensor(dx, dims)
     }
 

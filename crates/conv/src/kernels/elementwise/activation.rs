@@ -107,20 +107,18 @@ pub(crate) fn activate_into<'a>(
     });
 }
 
-/// The gradient of [`activate_into`] from its input, `dx = activation'(x)·dy`, into pieces of
-/// [`PIECE`] numbers.
-pub(crate) fn activate_gradient_into<'a>(
+/// The gradient of [`activate_into`] from its input, `activation'(x)·dy`, written over `dy` in pieces
+/// of [`PIECE`] numbers.
+pub(crate) fn activate_gradient<'a>(
     isa: Isa,
     activation: Activation,
     x: &[f32],
-    dy: &[f32],
-    dx: impl Pieces<Piece = &'a mut [f32]>,
+    dy: impl Pieces<Piece = &'a mut [f32]>,
     asked_threads: usize,
 ) {
     let vectors = isa.vectors();
-    over(dx, &mut vec![(); threads(asked_threads)], |index, dx, ()| {
-        let range = index * PIECE..index * PIECE + dx.len();
-        function::slopes(vectors, activation, &x[range.clone()], &dy[range], dx);
+    over(dy, &mut vec![(); threads(asked_threads)], |index, dy, ()| {
+        function::slopes(vectors, activation, &x[index * PIECE..][..dy.len()], dy);
     });
 }
 
@@ -159,11 +157,12 @@ mod tests {
     }
 
     fn run(isa: Isa, activation: Activation, x: &[f32], threads: usize) -> [Vec<f32>; 2] {
-        let (mut y, mut dx) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
+        let mut y = vec![f32::NAN; x.len()];
         activate_into(isa, activation, x, Cut::new(&mut y, PIECE), threads);
-        let dy: Vec<f32> = (0..x.len()).map(|i| if i % 2 == 0 { 1.0 } else { -2.0 }).collect();
-        activate_gradient_into(isa, activation, x, &dy, Cut::new(&mut dx, PIECE), threads);
-        [y, dx]
+        let dy = |i| if i % 2 == 0 { 1.0 } else { -2.0 };
+        let mut gradient: Vec<f32> = (0..x.len()).map(dy).collect();
+        activate_gradient(isa, activation, x, Cut::new(&mut gradient, PIECE), threads);
+        [y, gradient]
     }
 
     fn paths() -> impl Iterator<Item = Isa> {

@@ -230,10 +230,10 @@ dispatch! {
         });
     }
 
-    /// Writes `activation'(x)·dy`.
-    pub(crate) fn slopes(_simd, activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-        with_function!(activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-            *dx = function.pass(x, dy);
+    /// Multiplies `dy` by `activation'(x)`.
+    pub(crate) fn slopes(_simd, activation: Activation, x: &[f32], dy: &mut [f32]) {
+        with_function!(activation, function => for (&x, dy) in x.iter().zip(dy) {
+            *dy = function.pass(x, *dy);
         });
     }
 }

@@ -8,7 +8,7 @@ mod weighted_sum;
 
 pub use activation::{Activation, Slope};
 #[cfg(feature = "flex")]
-pub(crate) use activation::{PIECE, activate_gradient_into, activate_into};
+pub(crate) use activation::{PIECE, activate_gradient, activate_into};
 #[cfg(feature = "flex")]
 pub(crate) use fake_quantize::{Codes, fake_quantize_gradient_into, fake_quantize_into};
 #[cfg(feature = "flex")]

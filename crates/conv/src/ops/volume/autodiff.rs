@@ -216,7 +216,7 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
         w: FloatTensor<Self>,
         spec: AnyConv,
     ) -> FloatTensor<Self> {
-        let compute = |tensors| (norm_convolution::joined_convolution::<B>(tensors, spec), ());
+        let compute = |[a, b, w]: [FloatTensor<B>; 3]| (B::joined_convolution(a, b, w, spec), ());
         let state = |nodes, ()| (nodes, spec);
         on_graph::<B, C, _, _, 3>(JoinedConvolution, [a, b, w], state, compute).0
     }

@@ -14,7 +14,8 @@ use crate::kernels::{
     Conv3dShape, group_norm_gradient_into, resize_gradient_into, weight_gradient_3d,
 };
 use crate::kernels::{
-    GroupNormShape, GroupNormalization, forward_3d, group_norm_into, input_gradient_3d, resize_into,
+    GroupNormShape, GroupNormalization, forward_3d, forward_joined, forward_joined_3d,
+    group_norm_into, input_gradient_3d, resize_into,
 };
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
 #[cfg(feature = "autodiff")]
@@ -39,9 +40,9 @@ impl VolumeBackend for Flex {
             let (x, w) = (x.storage(), w.storage());
             forward_3d(isa, &geometry, x, w, bias, activation, &mut y, scratch, threads);
         });
+        let dims = dims_like(&x, [shape.batch, shape.channels[1]], geometry.output());
         memory::keep([x]);
-        let [depth, height, width] = geometry.output();
-        tensor(y, [shape.batch, shape.channels[1], depth, height, width])
+        tensor(y, dims)
     }
 
     fn transposed_convolution_3d(
@@ -60,9 +61,9 @@ impl VolumeBackend for Flex {
             let (x, w) = (x.storage(), w.storage());
             input_gradient_3d(isa, &geometry, x, w, bias, &mut y, scratch, threads);
         });
+        let dims = dims_like(&x, [shape.batch, shape.channels[0]], shape.input);
         memory::keep([x]);
-        let [depth, height, width] = shape.input;
-        tensor(y, [shape.batch, shape.channels[0], depth, height, width])
+        tensor(y, dims)
     }
 
     fn recomputed_transposed_convolution_3d(
@@ -121,7 +122,29 @@ impl VolumeBackend for Flex {
         w: FlexTensor,
         spec: AnyConv,
     ) -> FlexTensor {
-        norm_convolution::joined_convolution::<Self>([a, b, w], spec)
+        let [a, b, w] = [a, b, w].map(contiguous);
+        let channels = [&a, &b].map(|tensor| tensor.layout().shape()[1]);
+        let x = ([a.storage(), b.storage()], channels);
+        match spec {
+            AnyConv::Images(ConvSpec { shape, isa, products, .. }) => {
+                let geometry = checked(shape).with_products(products);
+                let mut y = zeros(geometry.output_len());
+                with(|scratch, threads| {
+                    forward_joined(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
+                });
+                let [rows, columns] = geometry.output();
+                tensor(y, [shape.batch, shape.channels[1], rows, columns])
+            }
+            AnyConv::Volumes(ConvSpec { shape, isa, .. }) => {
+                let geometry = checked(shape);
+                let mut y = zeros(geometry.output_len());
+                with(|scratch, threads| {
+                    forward_joined_3d(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
+                });
+                let [depth, height, width] = geometry.output();
+                tensor(y, [shape.batch, shape.channels[1], depth, height, width])
+            }
+        }
     }
 
     fn pooling_3d(x: FlexTensor, spec: PoolSpec<3>) -> FlexTensor {
@@ -151,9 +174,10 @@ impl VolumeGradients for Flex {
             let (x, dy) = (x.storage(), dy.storage());
             weight_gradient_3d(isa, &geometry, x, dy, &mut dw, scratch, threads);
         });
+        let Conv3dShape { channels, groups, kernel, .. } = shape;
+        let dims = dims_like(&x, [channels[1], channels[0] / groups], kernel);
         memory::keep([x, dy]);
-        let Conv3dShape { channels, groups, kernel: [depth, height, width], .. } = shape;
-        tensor(dw, [channels[1], channels[0] / groups, depth, height, width])
+        tensor(dw, dims)
     }
 
     fn group_normalization_gradient(
@@ -199,6 +223,12 @@ impl VolumeGradients for Flex {
         let [depth, height, width] = geometry.input();
         tensor(dx, [planes[0], planes[1], depth, height, width])
     }
+}
+
+/// The sizes of a result, which has no depth if `x` has none: an image is a volume of one slice.
+fn dims_like(x: &FlexTensor, outer: [usize; 2], sides: [usize; 3]) -> Vec<usize> {
+    let is_image = x.layout().shape().num_dims() == 4;
+    outer.into_iter().chain(sides.into_iter().skip(usize::from(is_image))).collect()
 }
 
 /// Memory for results of which every number will be written: kept memory, or new zeros.

@@ -46,7 +46,8 @@ pub(crate) fn transpose_convolve_3d(
     options: ConvTransposeOptions<3>,
     path: TransposedPath,
 ) -> Tensor<5> {
-    transpose_convolve(x, weight, bias, options, (path, 3), module::conv_transpose3d)
+    let plain = |x, weight, bias| module::conv_transpose3d(x, weight, bias, options.clone());
+    transpose_convolve(x, weight, bias, &options, path, plain)
 }
 
 /// The same of images, as burn's and `PyTorch`'s `conv_transpose2d`.
@@ -76,11 +77,7 @@ pub(crate) fn transpose_convolve_2d(
     options: ConvTransposeOptions<2>,
     path: TransposedPath,
 ) -> Tensor<4> {
-    if LayerPath::picked(path.forced, &x.device(), x.dtype()) == LayerPath::Plain {
-        mark_plain();
-        return module::conv_transpose2d(x, weight, bias, options);
-    }
-    let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
+    let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options.clone();
     let volume = ConvTransposeOptions {
         stride: [1, stride[0], stride[1]],
         padding: [0, padding[0], padding[1]],
@@ -88,32 +85,21 @@ pub(crate) fn transpose_convolve_2d(
         dilation: [1, dilation[0], dilation[1]],
         groups,
     };
-    let (x, weight) = (x.unsqueeze_dim::<5>(2), weight.unsqueeze_dim::<5>(2));
-    let y = transpose_convolve(x, weight, bias, volume, (path, 2), |x, weight, bias, options| {
-        let options = ConvTransposeOptions {
-            stride: [options.stride[1], options.stride[2]],
-            padding: [options.padding[1], options.padding[2]],
-            padding_out: [options.padding_out[1], options.padding_out[2]],
-            dilation: [options.dilation[1], options.dilation[2]],
-            groups: options.groups,
-        };
-        let (x, weight) = (x.squeeze_dim::<4>(2), weight.squeeze_dim::<4>(2));
-        module::conv_transpose2d(x, weight, bias, options).unsqueeze_dim::<5>(2)
-    });
-    y.squeeze_dim::<4>(2)
+    let plain = |x, weight, bias| module::conv_transpose2d(x, weight, bias, options);
+    transpose_convolve(x, weight, bias, &volume, path, plain)
 }
 
-/// By our kernels where they can, else by `plain`; of images or volumes, which have 2 or 3 `axes`.
-fn transpose_convolve(
-    x: Tensor<5>,
-    weight: Tensor<5>,
+/// By our kernels where they can, else by `plain`.
+fn transpose_convolve<const D: usize>(
+    x: Tensor<D>,
+    weight: Tensor<D>,
     bias: Option<Tensor<1>>,
-    options: ConvTransposeOptions<3>,
-    (path, axes): (TransposedPath, usize),
-    plain: impl FnOnce(Tensor<5>, Tensor<5>, Option<Tensor<1>>, ConvTransposeOptions<3>) -> Tensor<5>,
-) -> Tensor<5> {
-    let [inputs, outputs, ..] = weight.dims();
-    assert_shape!(x, [_, inputs, _, _, _]);
+    options: &ConvTransposeOptions<3>,
+    path: TransposedPath,
+    plain: impl FnOnce(Tensor<D>, Tensor<D>, Option<Tensor<1>>) -> Tensor<D>,
+) -> Tensor<D> {
+    let (inputs, outputs) = (weight.dims()[0], weight.dims()[1]);
+    assert_eq!(x.dims()[1], inputs, "conv_transpose: channels of the input and of the weights");
     if let Some(bias) = &bias {
         let channels = outputs * options.groups;
         assert_shape!(bias, [channels]);
@@ -124,14 +110,14 @@ fn transpose_convolve(
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) if fits && x.dtype() == weight.dtype() => {
-            fused::transposed(x, weight, bias, &options, (isa, recomputed), axes)
+            fused::transposed(x, weight, bias, options, (isa, recomputed))
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
             let required = "the kernels need padding_out below the stride, and one dtype";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{required}");
-            let _ = (fits, axes, recomputed);
+            let _ = (fits, recomputed);
             mark_plain();
-            plain(x, weight, bias, options)
+            plain(x, weight, bias)
         }
     }
 }
@@ -147,17 +133,17 @@ mod fused {
     use crate::ops::observe;
     use crate::ops::volume::extension::VolumeBackend;
 
-    pub(super) fn transposed(
-        x: Tensor<5>,
-        weight: Tensor<5>,
+    /// Of volumes, or of images as volumes of one slice.
+    pub(super) fn transposed<const D: usize>(
+        x: Tensor<D>,
+        weight: Tensor<D>,
         bias: Option<Tensor<1>>,
         options: &ConvTransposeOptions<3>,
         (isa, recomputed): (Isa, bool),
-        axes: usize,
-    ) -> Tensor<5> {
+    ) -> Tensor<D> {
         let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = *options;
-        let [batch, inputs, sides @ ..] = x.dims();
-        let [_, outputs, kernel @ ..] = weight.dims();
+        let ([batch, inputs], sides) = split(x.dims());
+        let ([_, outputs], kernel) = split(weight.dims());
         let output = [0, 1, 2].map(|axis: usize| {
             let all = (sides[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1);
             let all = all + padding_out[axis] + 1;
@@ -172,7 +158,7 @@ mod fused {
             dilation,
             ..Conv3dShape::new(batch, [outputs * groups, inputs], output, kernel)
         };
-        observe::note_transposed(shape, axes);
+        observe::note_transposed(shape, D - 2);
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
@@ -181,6 +167,12 @@ mod fused {
             true => Dispatch::recomputed_transposed_convolution_3d(x, weight, bias, spec),
             false => Dispatch::transposed_convolution_3d(x, weight, bias, spec),
         };
-        Tensor::<5>::from_dispatch(y).cast(dtype)
+        Tensor::<D>::from_dispatch(y).cast(dtype)
+    }
+
+    /// The first two sizes, and those of a volume.
+    fn split<const D: usize>(dims: [usize; D]) -> ([usize; 2], [usize; 3]) {
+        let depth = if D == 5 { dims[2] } else { 1 };
+        ([dims[0], dims[1]], [depth, dims[D - 2], dims[D - 1]])
     }
 }

@@ -95,14 +95,3 @@ pub(in crate::ops::volume) fn convolution_normalized<B: VolumeBackend + ConvBack
     let (y, mean, variance) = B::group_normalization(x, gamma, beta, spec.norm);
     (y, [mean, variance])
 }
-
-/// The convolution of the channels of two tensors.
-///
-/// burn's own concatenation, whose memory is freed afterwards: memory that is kept for reuse would
-/// add to the peak of the backward pass.
-pub(in crate::ops::volume) fn joined_convolution<B: VolumeBackend + ConvBackend>(
-    [a, b, w]: [FloatTensor<B>; 3],
-    spec: AnyConv,
-) -> FloatTensor<B> {
-    spec.forward::<B>(B::float_cat(vec![a, b], 1), w, Operand::Absent)
-}

@@ -14,9 +14,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
 
 pub(crate) use self::composed::AnyConv;
-pub(super) use self::composed::{
-    NormConvSpec, convolution_normalized, joined_convolution, normalized_convolution,
-};
+pub(super) use self::composed::{NormConvSpec, convolution_normalized, normalized_convolution};
 #[cfg(feature = "autodiff")]
 pub(super) use self::gradients::{ConvolutionNormalized, JoinedConvolution, NormalizedConvolution};
 use super::extension::{GroupNormSpec, VolumeBackend};
