@@ -57,12 +57,14 @@ impl<C: Module> Block<C> {
     where
         C: SpatialLayers<D>,
     {
-        let residual = self.is_residual.then(|| match &self.shortcut {
-            Some(ConvNorm { conv, norm }) => norm.forward_after(conv, x.clone()),
-            None => x.clone(),
-        });
+        let input = self.is_residual.then(|| x.clone());
         let x = self.first.conv.convolve(x);
         let x = self.first.norm.forward_into(x, self.activation, &self.second.conv);
+        // After the other path: the backward pass then ends this one first, which needs less memory.
+        let residual = input.map(|input| match &self.shortcut {
+            Some(ConvNorm { conv, norm }) => norm.forward_after(conv, input),
+            None => input,
+        });
         match residual {
             Some(residual) => self.second.norm.forward_residual(x, residual, self.activation),
             None => self.second.norm.forward(x, self.activation),

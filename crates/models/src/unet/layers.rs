@@ -131,7 +131,7 @@ impl SpatialLayers<4> for Conv2d {
     }
 
     fn upsample(layer: &ConvTranspose2d, x: Tensor<4>) -> Tensor<4> {
-        layer.forward(x)
+        layer.forward_recomputed(x)
     }
 
     fn transposed_weights(layer: &ConvTranspose2d) -> u64 {

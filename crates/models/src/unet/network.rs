@@ -48,9 +48,11 @@ struct DecoderLevel<C: Module, U: Module> {
     block: Block<C>,
 }
 
-/// The values passed between the segments of a [`UNet`]: the current feature maps, and the
-/// encoder's results that the decoder still needs, the finest first.
-pub type UNetFlow<const D: usize> = (Tensor<D>, Vec<Tensor<D>>);
+/// The values passed between the segments of a [`UNet`]: the encoder's results that the decoder still
+/// needs, the finest first, and last the current feature maps, which may be one of these.
+pub type UNetFlow<const D: usize> = Vec<Tensor<D>>;
+
+const CURRENT: &str = "the current feature maps are the last of the flow";
 
 impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
     pub(super) fn new<const D: usize>(config: &UNetConfig, device: &Device) -> Self
@@ -137,7 +139,8 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
                 && level <= self.coarse.len()
                 && let Some(head) = self.coarse.get(level - 1)
             {
-                outputs.push(C::resize(head.convolve(flow.0.clone()), &sides));
+                let maps = flow.last().expect(CURRENT).clone();
+                outputs.push(C::resize(head.convolve(maps), &sides));
             }
         }
         outputs.push(self.leave(flow));
@@ -169,7 +172,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
                 side.next_multiple_of(stride).max(stride)
             );
         }
-        (x, Vec::new())
+        vec![x]
     }
 
     /// Computes one segment.
@@ -177,23 +180,21 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
     /// # Panics
     /// If `index` is not below [`segments`](Self::segments), or `flow` is not the previous
     /// segment's result.
-    pub fn segment<const D: usize>(&self, index: usize, flow: UNetFlow<D>) -> UNetFlow<D>
+    pub fn segment<const D: usize>(&self, index: usize, mut flow: UNetFlow<D>) -> UNetFlow<D>
     where
         C: SpatialLayers<D, Transposed = U>,
     {
-        let (x, mut finer) = flow;
         let Some(level) = index.checked_sub(self.encoder.len()) else {
+            // The decoder needs the results of the encoder, but not its input.
+            let x = if index == 0 { flow.pop() } else { flow.last().cloned() }.expect(CURRENT);
             let pools = index > 0 && self.downsampling == Downsampling::MaxPool;
             let x = if pools { C::pool(x) } else { x };
-            let x = self.encoder[index].forward(x);
-            // Only the next segment uses the coarsest one.
-            if index + 1 < self.encoder.len() {
-                finer.push(x.clone());
-            }
-            return (x, finer);
+            flow.push(self.encoder[index].forward(x));
+            return flow;
         };
         let DecoderLevel { transposed, narrowed, block } = &self.decoder[level];
-        let skip = finer.pop().expect("the encoder has a result for each level of the decoder");
+        let x = flow.pop().expect(CURRENT);
+        let skip = flow.pop().expect("the encoder has a result for each level of the decoder");
         let x = match (transposed, narrowed) {
             (Some(layer), _) => C::upsample(layer, x),
             (None, Some(layer)) => C::resize(layer.convolve(x), &skip.dims()[2..]),
@@ -202,14 +203,19 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         let x = block.convolve_joined(x, skip);
         // The output's convolution normalizes the last result.
         let is_last = level + 1 == self.decoder.len();
-        (if is_last { x } else { block.normalize(x) }, finer)
+        flow.push(if is_last { x } else { block.normalize(x) });
+        flow
     }
 
     /// Computes the output from the last segment's result, which is not normalized yet.
-    pub fn leave<const D: usize>(&self, (x, _): UNetFlow<D>) -> Tensor<D>
+    ///
+    /// # Panics
+    /// If `flow` is empty.
+    pub fn leave<const D: usize>(&self, mut flow: UNetFlow<D>) -> Tensor<D>
     where
         C: SpatialLayers<D, Transposed = U>,
     {
+        let x = flow.pop().expect(CURRENT);
         match self.decoder.last() {
             Some(level) => level.block.normalize_then(x, &self.output),
             None => self.output.convolve(x),
