@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod blocks;
+mod mapping;
 mod reuse;
 
 pub use reuse::ReuseBlocks;

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::blocks::{Block, Blocks};
+use crate::mapping::map_large_blocks;
 
 /// The smallest block that is kept, in bytes: the system's allocators keep smaller ones themselves.
 const LEAST: usize = 1 << 16;
@@ -83,6 +84,7 @@ impl ReuseBlocks {
             return (true, ptr::with_exposed_provenance_mut(start));
         }
         self.free_while(Blocks::surplus);
+        map_large_blocks();
         let mut start = from_system();
         if start.is_null() {
             self.release();

@@ -28,9 +28,10 @@ const WITHOUT_BURN: [&str; 7] = [
 
 /// Files that may contain `unsafe`: kernels on slices with their building blocks, and the
 /// allocators, whose trait is unsafe.
-const KERNELS: [&str; 4] = [
+const KERNELS: [&str; 5] = [
     "/src/kernels/",
     "crates/simd/",
+    "crates/allocator/src/mapping.rs",
     "crates/allocator/src/reuse.rs",
     "crates/cli/src/allocator.rs",
 ];
