@@ -49,6 +49,8 @@ use crate::strategy::{Host, Role, Strategy};
 static MEMORY: ReuseBlocks = ReuseBlocks::new();
 
 fn main() -> ExitCode {
+    // As in the program: the allocator keeps memory for all operations.
+    updraft_simd::set_memory_capacity(0);
     let arguments = Arguments::parse();
     let result = match arguments.command {
         None => run(&arguments.run),
