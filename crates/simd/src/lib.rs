@@ -38,7 +38,7 @@ pub use peak::RegisterPeak;
 pub use prefetch::prefetch;
 pub use products::Products;
 pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, start_pool, threads};
-pub use uninitialized::{Uninitialized, fill_in_pieces};
+pub use uninitialized::{fill_in_pieces, unspecified};
 #[cfg(target_arch = "aarch64")]
 pub use vector::Neon;
 #[cfg(target_arch = "x86_64")]

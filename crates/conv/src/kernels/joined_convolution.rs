@@ -1,6 +1,6 @@
 //! Convolutions of the channels of two tensors, which are joined a few samples at a time.
 
-use updraft_simd::{Cut, Isa, threads};
+use updraft_simd::{Cut, Isa, threads, unspecified};
 
 use super::convolution::forward_by;
 use super::elementwise::Activation;
@@ -86,19 +86,20 @@ impl<const D: usize> Parts<D> {
         for (x, channels) in x.iter().zip(self.channels) {
             assert_eq!(x.len(), batch * channels * pixels, "numbers of the input");
         }
-        let mut joined = Vec::new();
+        let of_sample = self.channels.iter().sum::<usize>() * pixels;
+        let mut memory = unspecified(Vec::new(), self.samples.min(batch) * of_sample);
         for first in (0..batch).step_by(self.samples) {
             let samples = self.samples.min(batch - first);
             let joining = Joining { batch: samples, channels: self.channels, pixels };
-            joined.resize(joining.len(), 0.0);
+            let joined = &mut memory[..joining.len()];
             let [a, b] = [0, 1].map(|of| {
                 let sample = self.channels[of] * pixels;
                 &x[of][first * sample..][..samples * sample]
             });
-            joining.join_into([a, b], Cut::new(&mut joined, pixels), asked_threads);
+            joining.join_into([a, b], Cut::new(joined, pixels), asked_threads);
             let geometry = self.geometry.with_batch(samples);
             let sample = self.geometry.output_len() / batch;
-            convolve(&geometry, &joined, &mut y[first * sample..][..samples * sample]);
+            convolve(&geometry, joined, &mut y[first * sample..][..samples * sample]);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
-use updraft_simd::{Cut, Uninitialized, fill_in_pieces, pool_threads, take_memory};
+use updraft_simd::{Cut, fill_in_pieces, pool_threads, take_memory};
 
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
@@ -331,7 +331,7 @@ impl ConvGradients for Flex {
 }
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
-pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
+pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Cut<'_, f32>)) -> Vec<f32> {
     fill_in_pieces(take_memory(len), len, piece, fill)
 }
 

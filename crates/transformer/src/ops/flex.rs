@@ -8,7 +8,7 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::ops::ModuleOps;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::{
-    Bf16Unit, Isa, Products, Uninitialized, fill_in_pieces, grown, keep_memory, over, pool_threads,
+    Bf16Unit, Cut, Isa, Products, fill_in_pieces, grown, keep_memory, over, pool_threads,
     take_memory,
 };
 
@@ -352,7 +352,7 @@ fn with_scratch<T>(run: impl FnOnce(&mut Scratch) -> T) -> T {
 }
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
-pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
+pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Cut<'_, f32>)) -> Vec<f32> {
     fill_in_pieces(take_memory(len), len, piece, fill)
 }
 

@@ -2,8 +2,7 @@
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-#[cfg(feature = "autodiff")]
-use updraft_simd::{Cut, pool_threads, take_memory};
+use updraft_simd::{Cut, pool_threads, take_memory, unspecified};
 
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
@@ -35,7 +34,7 @@ impl VolumeBackend for Flex {
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
-        let mut y = zeros(geometry.output_len());
+        let mut y = new(geometry.output_len());
         with(|scratch, threads| {
             let (x, w) = (x.storage(), w.storage());
             forward_3d(isa, &geometry, x, w, bias, activation, &mut y, scratch, threads);
@@ -56,7 +55,7 @@ impl VolumeBackend for Flex {
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
-        let mut y = zeros(geometry.input_len());
+        let mut y = new(geometry.input_len());
         with(|scratch, threads| {
             let (x, w) = (x.storage(), w.storage());
             input_gradient_3d(isa, &geometry, x, w, bias, &mut y, scratch, threads);
@@ -128,7 +127,7 @@ impl VolumeBackend for Flex {
         match spec {
             AnyConv::Images(ConvSpec { shape, isa, products, .. }) => {
                 let geometry = checked(shape).with_products(products);
-                let mut y = zeros(geometry.output_len());
+                let mut y = new(geometry.output_len());
                 with(|scratch, threads| {
                     forward_joined(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
                 });
@@ -137,7 +136,7 @@ impl VolumeBackend for Flex {
             }
             AnyConv::Volumes(ConvSpec { shape, isa, .. }) => {
                 let geometry = checked(shape);
-                let mut y = zeros(geometry.output_len());
+                let mut y = new(geometry.output_len());
                 with(|scratch, threads| {
                     forward_joined_3d(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
                 });
@@ -231,10 +230,9 @@ fn dims_like(x: &FlexTensor, outer: [usize; 2], sides: [usize; 3]) -> Vec<usize>
     outer.into_iter().chain(sides.into_iter().skip(usize::from(is_image))).collect()
 }
 
-/// Memory for results of which every number will be written: kept memory, or new zeros.
-fn zeros(len: usize) -> Vec<f32> {
-    let memory = take_memory(len);
-    if memory.len() == len { memory } else { vec![0.0; len] }
+/// A result of which every number will be written.
+fn new(len: usize) -> Vec<f32> {
+    unspecified(take_memory(len), len)
 }
 
 fn norm_shape(x: &FlexTensor, spec: GroupNormSpec) -> GroupNormShape {

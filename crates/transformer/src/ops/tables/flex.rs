@@ -7,7 +7,7 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::DType;
 #[cfg(feature = "autodiff")]
-use updraft_simd::Uninitialized;
+use updraft_simd::Cut;
 use updraft_simd::pool_threads;
 
 #[cfg(feature = "autodiff")]
@@ -132,7 +132,7 @@ impl TableGradients for Flex {
                 });
                 vec![dx]
             } else {
-                let none = None::<Uninitialized<'_>>;
+                let none = None::<Cut<'_, f32>>;
                 perceptron.backward(isa(), passed, none, &mut gradients, scratch, threads);
                 Vec::new()
             };
