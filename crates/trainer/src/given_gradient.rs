@@ -1,6 +1,6 @@
 //! A scalar whose gradient is given: where a backward pass starts in the middle of a model.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 
 /// A scalar on the graph of `x` whose gradient for `x` is `gradient`; its value is unspecified.
 ///
@@ -40,9 +40,7 @@ mod flex {
     use burn::backend::flex::FlexTensor;
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Autodiff, Backend, Dispatch, DispatchDevice, Flex, backend_extension};
-    use burn::tensor::TensorData;
-
-    use super::{Device, Tensor};
+    use burn::tensor::{Device, Tensor, TensorData};
 
     /// A scalar whose gradient is given.
     #[backend_extension(Flex, Autodiff)]

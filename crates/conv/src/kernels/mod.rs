@@ -11,6 +11,7 @@ mod geometry;
 mod image;
 #[cfg(feature = "flex")]
 mod join;
+#[cfg(feature = "flex")]
 mod joined_convolution;
 mod norm;
 mod packed;
