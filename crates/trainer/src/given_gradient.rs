@@ -1,8 +1,8 @@
-//! A scalar whose gradient is given: where a backward pass starts in the middle of a model.
+//! A scalar with a given gradient, from which the backward pass of a recomputed segment starts.
 
 use burn::tensor::Tensor;
 
-/// A scalar on the graph of `x` whose gradient for `x` is `gradient`; its value is unspecified.
+/// A scalar whose gradient with respect to `x` is `gradient`; its value is unspecified.
 ///
 /// On flex, neither `x` nor a second tensor of its size is kept.
 ///

@@ -34,7 +34,8 @@ pub trait SegmentValues: Clone {
     #[must_use]
     fn gradients(&self, gradients: &Gradients) -> Self;
 
-    /// Adds a scalar for each tensor `x`, whose gradient for `x` is the tensor's own of `gradients`.
+    /// Adds one scalar for each tensor, whose gradient with respect to the tensor is the corresponding
+    /// tensor of `gradients`. Their sum starts the backward pass of a segment.
     fn terms(self, gradients: Self, terms: &mut Vec<Tensor<1>>);
 
     /// The device of the first tensor; `None` without one.

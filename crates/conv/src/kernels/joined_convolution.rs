@@ -10,10 +10,12 @@ use super::scratch::Scratch;
 use super::strategy::{Pass, strategy};
 use super::volume::forward_3d;
 
-/// Numbers that are joined at a time, if a thread has no more to do than that: 16 MiB.
+/// Numbers that are joined at a time, 16 MiB; more if a sample has more, or if every thread would not
+/// have a sample.
 const TOGETHER: usize = 1 << 22;
 
-/// Convolves images of `channels` channels of two tensors.
+/// Convolves images whose channels are those of the first tensor, then those of the second, `channels` of
+/// each.
 ///
 /// # Panics
 /// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
@@ -26,7 +28,7 @@ pub(crate) fn forward_joined(
     scratch: &mut Scratch,
     asked_threads: usize,
 ) {
-    // Of all samples: their number decides, too.
+    // Chosen for the whole batch: the choice depends on the number of samples.
     let strategy = strategy(isa, geometry, Pass::Forward);
     let parts = Parts::of(geometry, channels, threads(asked_threads));
     parts.each((x, y), asked_threads, |geometry, x, y| {
@@ -49,7 +51,7 @@ pub(crate) fn forward_joined_3d(
     scratch: &mut Scratch,
     asked_threads: usize,
 ) {
-    // The threads share the slices of a volume.
+    // One sample is enough: the threads share its slices.
     Parts::of(geometry, channels, 1).each((x, y), asked_threads, |geometry, x, y| {
         let none = Activation::Identity;
         forward_3d(isa, geometry, x, w, None, none, y, scratch, asked_threads);

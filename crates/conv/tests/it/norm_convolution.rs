@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::Param;
-use burn::nn::conv::{Conv2dConfig, Conv3dConfig, ConvTranspose3dConfig};
+use burn::nn::conv::{Conv2dConfig, Conv3dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig};
 use burn::nn::{GroupNormConfig, InstanceNormConfig, PaddingConfig2d, PaddingConfig3d};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
 use updraft_conv::{
-    Activation, Conv2d, Conv3d, ConvTranspose3d, GroupNorm, InstanceNorm, LayerPath, SampleNorm,
-    Slope,
+    Activation, Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d, GroupNorm, InstanceNorm,
+    LayerPath, SampleNorm, Slope,
 };
 use updraft_testing::{Numbers, Tolerance, alone, assert_close, autodiff_devices};
 
@@ -138,24 +138,29 @@ fn a_convolution_of_two_tensors_is_that_of_their_channels() {
     }
 }
 
-#[test]
-fn a_recomputed_transposed_convolution_is_the_kept_one_with_its_gradients() {
-    for device in autodiff_devices() {
-        device.seed(53);
+macro_rules! check_recomputed {
+    ($layer:ident, $config:ident, $layers:ident, $rank:literal, $sides:expr, $device:expr) => {
         for (has_bias, is_tracked) in [(false, true), (true, true), (false, false)] {
-            let config =
-                ConvTranspose3dConfig::new([4, 3], [2; 3]).with_stride([2; 3]).with_bias(has_bias);
-            let up = ConvTranspose3d::new(&config, &device);
-            let (conv, _) = volumes(3, 1, false, &device);
-            let x = random([2, 4, 3, 2, 4], &device).set_require_grad(is_tracked);
-            let skip = random([2, 1, 6, 4, 8], &device).require_grad();
+            let config = $config::new([4, 3], [2; $rank - 2])
+                .with_stride([2; $rank - 2])
+                .with_bias(has_bias);
+            let up = $layer::new(&config, $device);
+            let (conv, _) = $layers(3, 1, false, $device);
+            let shape = |channels: usize, factor: usize| {
+                let mut shape = [2; $rank];
+                shape[1] = channels;
+                shape[2..].iter_mut().zip($sides).for_each(|(side, of)| *side = factor * of);
+                shape
+            };
+            let x = random(shape(4, 1), $device).set_require_grad(is_tracked);
+            let skip = random(shape(1, 2), $device).require_grad();
             let (of_up, of_conv) = (up.weight.val(), conv.weight.val());
             let bias = up.bias.as_ref().map(Param::val);
             let mut parts = vec![of(&skip), of(&of_up), of(&of_conv)];
             parts.extend(is_tracked.then(|| of(&x)));
             parts.extend(bias.as_ref().map(of));
             // One consumer computes it again, one does not need it, and two need it both.
-            let pass = |doubled: Tensor<5>, consumers: usize| {
+            let pass = |doubled: Tensor<$rank>, consumers: usize| {
                 let joined = conv.forward_joined(doubled.clone(), skip.clone()).mean();
                 match consumers {
                     0 => doubled.mean(),
@@ -170,6 +175,15 @@ fn a_recomputed_transposed_convolution_is_the_kept_one_with_its_gradients() {
                 assert_eq!(again, kept, "bias {has_bias}, tracked {is_tracked}, {consumers}");
             }
         }
+    };
+}
+
+#[test]
+fn a_recomputed_transposed_convolution_is_the_kept_one_with_its_gradients() {
+    for device in autodiff_devices() {
+        device.seed(53);
+        check_recomputed!(ConvTranspose3d, ConvTranspose3dConfig, volumes, 5, [3, 2, 4], &device);
+        check_recomputed!(ConvTranspose2d, ConvTranspose2dConfig, images, 4, [3, 4], &device);
     }
 }
 

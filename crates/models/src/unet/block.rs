@@ -60,7 +60,7 @@ impl<C: Module> Block<C> {
         let input = self.is_residual.then(|| x.clone());
         let x = self.first.conv.convolve(x);
         let x = self.first.norm.forward_into(x, self.activation, &self.second.conv);
-        // After the other path: the backward pass then ends this one first, which needs less memory.
+        // Recorded last, so that its backward pass runs first, which needs less memory.
         let residual = input.map(|input| match &self.shortcut {
             Some(ConvNorm { conv, norm }) => norm.forward_after(conv, input),
             None => input,

@@ -32,8 +32,8 @@ pub(crate) struct ResizeSpec {
 /// Our operations of volumes, on f32 tensors.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
 pub(crate) trait VolumeBackend: Backend {
-    /// A convolution. Of tensors without a depth it is that of volumes of one slice, as are the
-    /// transposed one and the gradient of weights.
+    /// A convolution. Tensors without a depth are volumes of one slice, here, in the transposed
+    /// convolution and in the gradient of weights.
     fn convolution_3d(
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,

@@ -34,7 +34,7 @@ impl VolumeBackend for Flex {
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
-        let mut y = new(geometry.output_len());
+        let mut y = unwritten(geometry.output_len());
         with(|scratch, threads| {
             let (x, w) = (x.storage(), w.storage());
             forward_3d(isa, &geometry, x, w, bias, activation, &mut y, scratch, threads);
@@ -55,7 +55,7 @@ impl VolumeBackend for Flex {
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
-        let mut y = new(geometry.input_len());
+        let mut y = unwritten(geometry.input_len());
         with(|scratch, threads| {
             let (x, w) = (x.storage(), w.storage());
             input_gradient_3d(isa, &geometry, x, w, bias, &mut y, scratch, threads);
@@ -127,7 +127,7 @@ impl VolumeBackend for Flex {
         match spec {
             AnyConv::Images(ConvSpec { shape, isa, products, .. }) => {
                 let geometry = checked(shape).with_products(products);
-                let mut y = new(geometry.output_len());
+                let mut y = unwritten(geometry.output_len());
                 with(|scratch, threads| {
                     forward_joined(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
                 });
@@ -136,7 +136,7 @@ impl VolumeBackend for Flex {
             }
             AnyConv::Volumes(ConvSpec { shape, isa, .. }) => {
                 let geometry = checked(shape);
-                let mut y = new(geometry.output_len());
+                let mut y = unwritten(geometry.output_len());
                 with(|scratch, threads| {
                     forward_joined_3d(isa, &geometry, x, w.storage(), &mut y, scratch, threads);
                 });
@@ -230,8 +230,8 @@ fn dims_like(x: &FlexTensor, outer: [usize; 2], sides: [usize; 3]) -> Vec<usize>
     outer.into_iter().chain(sides.into_iter().skip(usize::from(is_image))).collect()
 }
 
-/// A result of which every number will be written.
-fn new(len: usize) -> Vec<f32> {
+/// Memory for a result of which every number will be written.
+fn unwritten(len: usize) -> Vec<f32> {
     unspecified(take_memory(len), len)
 }
 
