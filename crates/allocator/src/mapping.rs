@@ -7,7 +7,7 @@
 /// Makes glibc map every block of 1 MiB and more by itself; does nothing with other C libraries.
 ///
 /// By default, glibc raises that size up to 32 MiB when mapped blocks are freed. Larger blocks are then
-/// cut from its heap, whose gaps stay in memory: they added a sixth to the memory of a U-Net's training
+/// cut from its heap, whose gaps stay in memory: they added 9 to 37 % to the memory of a U-Net's training
 /// step.
 pub(crate) fn map_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

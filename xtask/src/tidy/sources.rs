@@ -26,8 +26,8 @@ const WITHOUT_BURN: [&str; 7] = [
     "crates/simd/",
 ];
 
-/// Files that may contain `unsafe`: kernels on slices with their building blocks, and the
-/// allocators, whose trait is unsafe.
+/// Files that may contain `unsafe`: kernels on slices with their building blocks, the allocators, whose
+/// trait is unsafe, and their call of the C library.
 const KERNELS: [&str; 5] = [
     "/src/kernels/",
     "crates/simd/",
