@@ -41,6 +41,97 @@ impl Input<'_> {
         simd.vectorize(Inner::<N> { input: self, partial });
     }
 
+    /// Adds the sums of `T` taps.
+    #[inline(always)]
+    fn sums_of<S: Simd, const T: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        sums: &mut [f32],
+    ) {
+        let mut vector = 0;
+        while vector < N {
+            // Blocks of the size of the instruction set, then the rest.
+            let left = N - vector;
+            if const { S::SUMS == 1 } || left == 1 {
+                self.sums::<S, T, N, 1>(simd, first, vector, sums);
+                vector += 1;
+            } else if const { S::SUMS == 2 } || left == 2 {
+                self.sums::<S, T, N, 2>(simd, first, vector, sums);
+                vector += 2;
+            } else if left == 3 {
+                self.sums::<S, T, N, 3>(simd, first, vector, sums);
+                vector += 3;
+            } else {
+                self.sums::<S, T, N, 4>(simd, first, vector, sums);
+                vector += 4;
+            }
+        }
+    }
+
+    /// Adds `M` vectors of the sums of `T` taps, from a vector of the tile on.
+    ///
+    /// The next window has all rows of this one but the first, so the sums stay in registers from
+    /// run to run, and those of a row are added to memory when the windows have passed it.
+    #[inline(always)]
+    fn sums<S: Simd, const T: usize, const N: usize, const M: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        vector: usize,
+        to: &mut [f32],
+    ) {
+        let column = vector * S::LANES;
+        assert!(vector + M <= N, "vectors of a tile");
+        let spline_taps = self.spline_taps.saturating_sub(first).min(T);
+        let mut add = |row: usize, sums: [S::Vector; M]| {
+            let to = &mut to[row * N * S::LANES + column..][..M * S::LANES];
+            for (to, sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
+                simd.write(to, simd.add(simd.read(to), sum));
+            }
+        };
+        let values = self.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
+        let dy = self.dy.as_ptr().wrapping_add(column);
+        let mut sums = [[simd.zero(); M]; T];
+        let mut window = self.runs.first().map_or(0, |run| run.window as usize);
+        for group in self.groups() {
+            for row in window..group.window.min(window + spline_taps) {
+                add(row + first, sums[0]);
+                let base = sums[T - 1];
+                for tap in 1..T {
+                    sums[tap - 1] = sums[tap];
+                }
+                sums[T - 1] = [simd.zero(); M];
+                if T > 1 && spline_taps < T {
+                    (sums[T - 2], sums[T - 1]) = (sums[T - 1], base);
+                }
+            }
+            window = group.window;
+            for &row in group.order {
+                let row = row as usize;
+                let place = dy.wrapping_add(row * N * S::LANES);
+                let mut dy = [simd.zero(); M];
+                for (vector, dy) in dy.iter_mut().enumerate() {
+                    // SAFETY: the order holds numbers of samples, and each has `N` vectors.
+                    *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
+                }
+                for (tap, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: each tap has a value for every sample.
+                    let value = unsafe { values.wrapping_add(tap * S::PITCH + row).read() };
+                    let value = simd.splat(value);
+                    for (sum, &dy) in sums.iter_mut().zip(&dy) {
+                        *sum = simd.multiply_add(*sum, value, dy);
+                    }
+                    simd.in_order();
+                }
+            }
+        }
+        for (tap, sums) in sums.into_iter().enumerate() {
+            let is_base = tap >= spline_taps;
+            add(if is_base { self.width / (N * S::LANES) - 1 } else { window + first + tap }, sums);
+        }
+    }
+
     /// The samples of each run.
     #[inline(always)]
     fn groups(&self) -> impl Iterator<Item = Group<'_>> {
@@ -73,35 +164,6 @@ impl Group<'_> {
         });
         assert!(places.iter().all(|place| place + tile <= self.input.width));
         places
-    }
-
-    /// The sums of `T` taps.
-    #[inline(always)]
-    fn sums_of<S: Simd, const T: usize, const N: usize>(
-        &self,
-        simd: S,
-        first: usize,
-        sums: &mut [f32],
-    ) {
-        let places = self.places::<T>(first, N * S::LANES);
-        let mut vector = 0;
-        while vector < N {
-            // Blocks of the size of the instruction set, then the rest.
-            let left = N - vector;
-            if const { S::SUMS == 1 } || left == 1 {
-                self.sums::<S, T, N, 1>(simd, first, places, vector, sums);
-                vector += 1;
-            } else if const { S::SUMS == 2 } || left == 2 {
-                self.sums::<S, T, N, 2>(simd, first, places, vector, sums);
-                vector += 2;
-            } else if left == 3 {
-                self.sums::<S, T, N, 3>(simd, first, places, vector, sums);
-                vector += 3;
-            } else {
-                self.sums::<S, T, N, 4>(simd, first, places, vector, sums);
-                vector += 4;
-            }
-        }
     }
 
     /// The vectors of `T` taps; contributions of slopes after the first taps are added.
@@ -137,52 +199,6 @@ impl Group<'_> {
             self.inner::<S, T, N, R>(simd, first, places, rows, partial);
         }
         rest
-    }
-
-    /// `M` vectors of the sums over the samples, from a vector of the tile on.
-    #[inline(always)]
-    fn sums<S: Simd, const T: usize, const N: usize, const M: usize>(
-        &self,
-        simd: S,
-        first: usize,
-        places: [usize; T],
-        vector: usize,
-        to: &mut [f32],
-    ) {
-        let column = vector * S::LANES;
-        assert!(vector + M <= N && to.len() >= self.input.width);
-        for place in places {
-            for vector in 0..M {
-                simd.prefetch(to.as_ptr().wrapping_add(place + column + vector * S::LANES));
-            }
-        }
-        let values = self.input.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
-        let dy = self.input.dy.as_ptr().wrapping_add(column);
-        let mut sums = [[simd.zero(); M]; T];
-        for &row in self.order {
-            let row = row as usize;
-            let place = dy.wrapping_add(row * N * S::LANES);
-            let mut dy = [simd.zero(); M];
-            for (vector, dy) in dy.iter_mut().enumerate() {
-                // SAFETY: the order holds numbers of samples, and each has `N` vectors.
-                *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
-            }
-            for (tap, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: each tap has a value for every sample.
-                let value = unsafe { values.wrapping_add(tap * S::PITCH + row).read() };
-                let value = simd.splat(value);
-                for (sum, &dy) in sums.iter_mut().zip(&dy) {
-                    *sum = simd.multiply_add(*sum, value, dy);
-                }
-                simd.in_order();
-            }
-        }
-        for (place, sums) in places.into_iter().zip(&sums) {
-            let to = &mut to[place + column..][..M * S::LANES];
-            for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
-                simd.write(to, simd.add(simd.read(to), sum));
-            }
-        }
     }
 
     /// The vectors of `R` samples.
@@ -263,15 +279,13 @@ impl<const N: usize> Kernel for Sums<'_, N> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { input, sums } = self;
-        for group in input.groups() {
-            for first in (0..input.taps).step_by(MOST_TAPS) {
-                match (input.taps - first).min(MOST_TAPS) {
-                    1 => group.sums_of::<S, 1, N>(simd, first, sums),
-                    2 => group.sums_of::<S, 2, N>(simd, first, sums),
-                    3 => group.sums_of::<S, 3, N>(simd, first, sums),
-                    4 => group.sums_of::<S, 4, N>(simd, first, sums),
-                    _ => group.sums_of::<S, 5, N>(simd, first, sums),
-                }
+        for first in (0..input.taps).step_by(MOST_TAPS) {
+            match (input.taps - first).min(MOST_TAPS) {
+                1 => input.sums_of::<S, 1, N>(simd, first, sums),
+                2 => input.sums_of::<S, 2, N>(simd, first, sums),
+                3 => input.sums_of::<S, 3, N>(simd, first, sums),
+                4 => input.sums_of::<S, 4, N>(simd, first, sums),
+                _ => input.sums_of::<S, 5, N>(simd, first, sums),
             }
         }
     }
