@@ -150,7 +150,8 @@ fn gradient<S: Simd>(
         let sum = simd.add(simd.read(of_beta), dy);
         simd.write(of_beta, sum);
     }
-    let [of_g, of_product] = sums.map(|sums| simd.splat(-total(simd, sums) / len));
+    let of_g = simd.splat(-total(simd, sums[0]) / len);
+    let of_product = simd.splat(-total(simd, sums[1]) / len);
     for (((x, gamma), dy), dx) in inputs.zip(dx.chunks_mut(S::LANES)) {
         let n = normalized(x);
         let g = simd.multiply_add(of_g, simd.read(gamma), simd.read(dy));

@@ -10,7 +10,7 @@ use updraft_simd::{MAX_LANES, Simd, dispatch};
 
 use super::backward::Results;
 use super::layer::{DenseInput, DenseLayer, DenseWeights, PITCH, Parameters, ROWS};
-use super::panel::{Lanes, base, base_gradients, gradients, transpose, values};
+use super::panel::{Lanes, base, base_gradients, columns_of, gradients, values};
 use super::plan::{Plan, Wants};
 use super::scratch::DenseSpace;
 use super::weights::pack_rows;
@@ -101,31 +101,27 @@ fn compute<S: Simd>(simd: S, job: &Job<'_>, task: Task<'_>, space: &mut DenseSpa
     };
     let lanes = lanes.grown(parameters.trained() * S::LANES);
     if wants.values() {
-        let of = |all: &'_ [f32], each: usize, to: &mut [f32]| {
-            let numbers = &all[chunk.start * each * outputs..];
-            let count = chunk.len() * each;
-            pack_transposed(
-                simd,
-                height,
-                Rows { numbers, pitch: outputs, count, len: outputs },
-                to,
-            );
+        let coefficients = Rows {
+            numbers: &weights.coefficients[chunk.start * count * outputs..],
+            pitch: outputs,
+            count: of_functions,
+            len: outputs,
         };
-        of(weights.coefficients, count, packed);
+        pack_transposed(simd, height, coefficients, packed);
         if let Some(base) = weights.base {
-            of(base, 1, &mut packed[tiles(of_functions)..]);
+            let numbers = &base[chunk.start * outputs..];
+            let base = Rows { numbers, count: chunk.len(), ..coefficients };
+            pack_transposed(simd, height, base, &mut packed[tiles(of_functions)..]);
         }
     }
 
     for (index, block) in blocks.enumerate() {
         let rows = plan.rows_of(block);
-        let of = |numbers: &'_ [f32], to: &mut [f32]| {
-            let numbers = &numbers[block * ROWS * inputs + chunk.start..];
-            transpose(simd, Rows { numbers, pitch: inputs, count: rows, len: chunk.len() }, to);
-        };
-        of(input.seen.unwrap_or(input.x), columns);
+        let all = block * ROWS..block * ROWS + rows;
+        let seen = input.seen.unwrap_or(input.x);
+        columns_of(simd, seen, inputs, all.clone(), chunk.clone(), columns);
         let base_columns = if differs {
-            of(input.x, others);
+            columns_of(simd, input.x, inputs, all, chunk.clone(), others);
             &*others
         } else {
             &*columns
@@ -134,14 +130,14 @@ fn compute<S: Simd>(simd: S, job: &Job<'_>, task: Task<'_>, space: &mut DenseSpa
         if wants.values() {
             let panels = &dy[1][of_block..];
             let right = Right { panels, pitch: [outputs * width, width] };
-            let product = |terms: usize, tiles: &[f32], to: &mut [f32]| {
-                let left = Left::tiles::<S>(tiles, outputs);
-                multiply(simd, [terms, outputs, rows], left, right, to, PITCH, Target::Replaced);
-            };
-            product(of_functions, packed, upstream);
+            let left = Left::tiles::<S>(packed, outputs);
+            let size = [of_functions, outputs, rows];
+            multiply(simd, size, left, right, upstream, PITCH, Target::Replaced);
             if has_base {
-                let tiles = &packed[tiles(of_functions)..];
-                product(chunk.len(), tiles, &mut upstream[of_functions * PITCH..]);
+                let left = Left::tiles::<S>(&packed[tiles(of_functions)..], outputs);
+                let (size, to) =
+                    ([chunk.len(), outputs, rows], &mut upstream[of_functions * PITCH..]);
+                multiply(simd, size, left, right, to, PITCH, Target::Replaced);
             }
             let (upstream, own) = upstream.split_at_mut(terms * PITCH);
             let (weights, of_base) = upstream.split_at_mut(of_functions * PITCH);

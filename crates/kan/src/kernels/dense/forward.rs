@@ -4,7 +4,7 @@ use updraft_simd::matrix::{Left, Right, Rows, Target, multiply, width};
 use updraft_simd::{Cut, Isa, Simd, dispatch, over, threads};
 
 use super::layer::{DenseInput, DenseLayer, DenseWeights, PITCH, Parameters, ROWS};
-use super::panel::{base, transpose, values};
+use super::panel::{base, columns_of, values};
 use super::scratch::{DenseScratch, DenseSpace};
 use super::weights::pack_rows;
 
@@ -108,15 +108,12 @@ fn compute<S: Simd>(
         let right = Right { panels: packed, pitch: [terms * width, width] };
         for first in (0..rows).step_by(ROWS) {
             let rows = ROWS.min(rows - first);
-            let of = |numbers: &'_ [f32], to: &mut [f32]| {
-                let numbers = &numbers[first * inputs + chunk.start..];
-                transpose(simd, Rows { numbers, pitch: inputs, count: rows, len: chunk.len() }, to);
-            };
-            of(seen.unwrap_or(x), columns);
+            let own = first..first + rows;
+            columns_of(simd, seen.unwrap_or(x), inputs, own.clone(), chunk.clone(), columns);
             values(simd, layer, parameters, chunk.clone(), columns, panel, [rows, PITCH]);
             if has_base {
                 let columns = if seen.is_some() {
-                    of(x, others);
+                    columns_of(simd, x, inputs, own, chunk.clone(), others);
                     &*others
                 } else {
                     &*columns

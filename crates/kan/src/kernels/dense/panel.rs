@@ -48,6 +48,23 @@ pub(super) fn transpose<S: Simd>(simd: S, rows: Rows<'_>, columns: &mut [f32]) {
     }
 }
 
+/// Writes the columns of some inputs for some of all rows, as [`transpose`] does.
+///
+/// A function and not a closure in its callers: a closure that is called twice is not inlined, and is
+/// then compiled without the instructions of `S`, so that each of them becomes a call.
+#[inline(always)]
+pub(super) fn columns_of<S: Simd>(
+    simd: S,
+    numbers: &[f32],
+    pitch: usize,
+    rows: Range<usize>,
+    inputs: Range<usize>,
+    columns: &mut [f32],
+) {
+    let numbers = &numbers[rows.start * pitch + inputs.start..];
+    transpose(simd, Rows { numbers, pitch, count: rows.len(), len: inputs.len() }, columns);
+}
+
 /// Evaluates the functions of some inputs, `[inputs·functions][pitch]`, over vectors of rows.
 #[inline(always)]
 pub(super) fn values<S: Simd>(
