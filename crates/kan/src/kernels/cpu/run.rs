@@ -84,19 +84,13 @@ impl Input<'_> {
         let column = vector * S::LANES;
         assert!(vector + M <= N, "vectors of a tile");
         let spline_taps = self.spline_taps.saturating_sub(first).min(T);
-        let mut add = |row: usize, sums: [S::Vector; M]| {
-            let to = &mut to[row * N * S::LANES + column..][..M * S::LANES];
-            for (to, sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
-                simd.write(to, simd.add(simd.read(to), sum));
-            }
-        };
         let values = self.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
         let dy = self.dy.as_ptr().wrapping_add(column);
         let mut sums = [[simd.zero(); M]; T];
         let mut window = self.runs.first().map_or(0, |run| run.window as usize);
         for group in self.groups() {
             for row in window..group.window.min(window + spline_taps) {
-                add(row + first, sums[0]);
+                add(simd, sums[0], &mut to[(row + first) * N * S::LANES + column..]);
                 let base = sums[T - 1];
                 for tap in 1..T {
                     sums[tap - 1] = sums[tap];
@@ -126,9 +120,11 @@ impl Input<'_> {
                 }
             }
         }
+        let base = self.width - N * S::LANES;
         for (tap, sums) in sums.into_iter().enumerate() {
-            let is_base = tap >= spline_taps;
-            add(if is_base { self.width / (N * S::LANES) - 1 } else { window + first + tap }, sums);
+            let row = (window + first + tap) * N * S::LANES;
+            let place = if tap < spline_taps { row } else { base };
+            add(simd, sums, &mut to[place + column..]);
         }
     }
 
@@ -140,6 +136,17 @@ impl Input<'_> {
             order: &self.order[run.start as usize..run.end as usize],
             window: run.window as usize,
         })
+    }
+}
+
+/// Adds vectors to the first numbers.
+///
+/// A function and not a closure: a closure that is called twice may be compiled without the
+/// instructions of `S`.
+#[inline(always)]
+fn add<S: Simd, const M: usize>(simd: S, sums: [S::Vector; M], to: &mut [f32]) {
+    for (to, sum) in to[..M * S::LANES].chunks_exact_mut(S::LANES).zip(sums) {
+        simd.write(to, simd.add(simd.read(to), sum));
     }
 }
 
