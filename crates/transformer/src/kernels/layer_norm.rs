@@ -150,6 +150,7 @@ fn gradient<S: Simd>(
         let sum = simd.add(simd.read(of_beta), dy);
         simd.write(of_beta, sum);
     }
+    // Not `map`: its closure may be compiled without the instructions of `S`.
     let of_g = simd.splat(-total(simd, sums[0]) / len);
     let of_product = simd.splat(-total(simd, sums[1]) / len);
     for (((x, gamma), dy), dx) in inputs.zip(dx.chunks_mut(S::LANES)) {

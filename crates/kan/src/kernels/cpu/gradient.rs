@@ -1,5 +1,5 @@
-//! The backward pass of a layer: for every run of samples in one interval, the sums of the weight
-//! gradients stay in registers, and the weights are operands from the L1 cache.
+//! The backward pass of a layer: samples are ordered by interval, the sums of the weight gradients
+//! stay in registers from one interval to the next, and the weights are operands from the L1 cache.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;

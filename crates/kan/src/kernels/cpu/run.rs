@@ -1,4 +1,4 @@
-//! The gradients of one input, run by run: samples in one interval use the same weights.
+//! The gradients of one input: samples in one interval, a run, use the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{Kernel, Simd};
@@ -11,6 +11,7 @@ const MOST_TAPS: usize = 5;
 
 /// One input, for the samples of a line.
 pub(super) struct Input<'a> {
+    /// By increasing window.
     pub(super) runs: &'a [Run],
     /// Of all samples of the line, window by window.
     pub(super) order: &'a [u32],
@@ -91,13 +92,15 @@ impl Input<'_> {
         for group in self.groups() {
             for row in window..group.window.min(window + spline_taps) {
                 add(simd, sums[0], &mut to[(row + first) * N * S::LANES + column..]);
-                let base = sums[T - 1];
+                // The base branch is the last tap and does not move. Constant indices keep the sums
+                // in registers.
+                let of_base = sums[T - 1];
                 for tap in 1..T {
                     sums[tap - 1] = sums[tap];
                 }
                 sums[T - 1] = [simd.zero(); M];
                 if T > 1 && spline_taps < T {
-                    (sums[T - 2], sums[T - 1]) = (sums[T - 1], base);
+                    (sums[T - 2], sums[T - 1]) = (sums[T - 1], of_base);
                 }
             }
             window = group.window;

@@ -50,8 +50,8 @@ pub(super) fn transpose<S: Simd>(simd: S, rows: Rows<'_>, columns: &mut [f32]) {
 
 /// Writes the columns of some inputs for some of all rows, as [`transpose`] does.
 ///
-/// A function and not a closure in its callers: a closure that is called twice is not inlined, and is
-/// then compiled without the instructions of `S`, so that each of them becomes a call.
+/// A function and not a closure in its callers: a closure that is called twice may not be inlined,
+/// and is then compiled without the instructions of `S`, so that each of them becomes a call.
 #[inline(always)]
 pub(super) fn columns_of<S: Simd>(
     simd: S,
