@@ -11,11 +11,13 @@ mod layer_times;
 pub mod matrix;
 mod memory;
 mod peak;
+pub mod pixels;
 mod prefetch;
 mod products;
 mod threads;
 mod uninitialized;
 mod vector;
+pub mod winograd;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
 pub use bf16::{

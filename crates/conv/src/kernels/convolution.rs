@@ -1,5 +1,6 @@
 //! A convolution of a batch, and its input's gradient.
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Cut, Isa, Pieces, Together, over, threads};
 
 use super::bf16::TilePass;
@@ -8,7 +9,6 @@ use super::depthwise::{Depthwise, Planes};
 use super::direct::{LineJob, TileJob};
 use super::elementwise::Activation;
 use super::geometry::ConvGeometry;
-use super::image::transpose;
 use super::packing::{pack, padded_image, padded_len, phase_taps};
 use super::plan::{Phase, Phases};
 use super::scratch::Scratch;

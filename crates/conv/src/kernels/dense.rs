@@ -1,12 +1,12 @@
 //! The forward pass of a dense or grouped convolution: its weights packed, and run over samples.
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Isa, Pieces};
 
 use super::convolution::{Samples, planes_of, rows_of};
 use super::direct::{LineJob, TileJob};
 use super::elementwise::{Activation, function};
 use super::geometry::ConvGeometry;
-use super::image::transpose;
 use super::packing::{pack, padded_image, padded_len, taps_of};
 use super::plan::Windows;
 use super::strategy::{Algorithm, Pass, Rows};

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Isa, MAX_LANES, Simd, dispatch};
 
 /// Copies `[channels][height][width]` into `[channels][padded.0][padded.1]`, `before` rows and
@@ -65,36 +66,6 @@ unsafe fn planes<S: Simd>(
     }
 }
 
-/// Writes the transpose: `to[column][row] = from[row][column]`, rows and columns `pitch` apart.
-///
-/// # Panics
-/// If a slice is too short, or the CPU does not have `isa`.
-pub(crate) fn transpose(
-    isa: Isa,
-    from: &[f32],
-    [rows, columns]: [usize; 2],
-    from_pitch: usize,
-    to: &mut [f32],
-    to_pitch: usize,
-) {
-    assert!(isa.is_available(), "this CPU has no {isa}");
-    if rows == 0 || columns == 0 {
-        return;
-    }
-    assert!((rows - 1) * from_pitch + columns <= from.len(), "the source is too short");
-    assert!((columns - 1) * to_pitch + rows <= to.len(), "the target is too short");
-    let lanes = isa.lanes();
-    let (square_rows, square_columns) = (rows / lanes * lanes, columns / lanes * lanes);
-    let squares = [square_rows, square_columns];
-    transpose_squares(isa.vectors(), from, squares, from_pitch, to, to_pitch);
-    for row in 0..rows {
-        let done = if row < square_rows { square_columns } else { 0 };
-        for column in done..columns {
-            to[column * to_pitch + row] = from[row * from_pitch + column];
-        }
-    }
-}
-
 /// Writes pixels of channels, `pitch` numbers apart, to places of the channels' planes.
 ///
 /// # Panics
@@ -124,34 +95,6 @@ pub(crate) fn transpose_to_planes(
     }
 }
 
-/// The part of a transpose that is whole squares of lanes.
-///
-/// # Safety
-/// [`transpose`] has checked the slices.
-#[inline(always)]
-unsafe fn squares<S: Simd>(
-    simd: S,
-    from: &[f32],
-    [rows, columns]: [usize; 2],
-    from_pitch: usize,
-    to: &mut [f32],
-    to_pitch: usize,
-) {
-    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
-    // Along the side with the longer distance between lines, whose lines share sets of the cache.
-    let is_along_rows = to_pitch > from_pitch;
-    let [outer, inner] = if is_along_rows { [columns, rows] } else { [rows, columns] };
-    for outer in (0..outer).step_by(S::LANES) {
-        for inner in (0..inner).step_by(S::LANES) {
-            let [row, column] = if is_along_rows { [inner, outer] } else { [outer, inner] };
-            let source = from.wrapping_add(row * from_pitch + column);
-            let target = to.wrapping_add(column * to_pitch + row);
-            // SAFETY: the square lies in both slices, whose ends were checked.
-            unsafe { simd.transpose(source, from_pitch, target, to_pitch) };
-        }
-    }
-}
-
 dispatch! {
     /// Copies planes that were checked.
     fn copy_planes(
@@ -163,18 +106,5 @@ dispatch! {
     ) {
         // SAFETY: `pad` has checked that they fit.
         unsafe { planes(simd, image, size, padded, to) };
-    }
-
-    /// Transposes whole squares that were checked.
-    fn transpose_squares(
-        simd,
-        from: &[f32],
-        size: [usize; 2],
-        from_pitch: usize,
-        to: &mut [f32],
-        to_pitch: usize,
-    ) {
-        // SAFETY: `transpose` has checked the slices.
-        unsafe { squares(simd, from, size, from_pitch, to, to_pitch) };
     }
 }

@@ -3,7 +3,7 @@
 use updraft_simd::Isa;
 
 use super::geometry::ConvShape;
-use super::image::{pad, transpose};
+use super::image::pad;
 use super::plan::{Padded, Phase, Windows};
 use super::scratch::CACHE_LINE;
 
@@ -74,46 +74,4 @@ pub(crate) fn padded_image<'a>(
     }
     pad(isa, image, size, padded.before, padded.size, own);
     own
-}
-
-/// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`. Channels
-/// are `plane` numbers apart.
-#[expect(clippy::too_many_arguments, reason = "all that a part of an image is")]
-pub(crate) fn by_pixel(
-    isa: Isa,
-    image: &[f32],
-    plane: usize,
-    [channels, filled]: [usize; 2],
-    [height, width]: [usize; 2],
-    first: [isize; 2],
-    [rows, columns]: [usize; 2],
-    to: &mut [f32],
-) {
-    let inside = |axis: usize, count: usize, size: usize| {
-        let from = first[axis].clamp(0, size as isize);
-        let before = ((from - first[axis]) as usize).min(count);
-        (from as usize, before, (count - before).min(size - from as usize))
-    };
-    let (top, above, own_rows) = inside(0, rows, height);
-    let (left, before, own_columns) = inside(1, columns, width);
-    for (row, line) in to.chunks_exact_mut(columns * filled).take(rows).enumerate() {
-        if filled > channels || !(above..above + own_rows).contains(&row) || own_columns == 0 {
-            line.fill(0.0);
-            continue;
-        }
-        line[..before * filled].fill(0.0);
-        line[(before + own_columns) * filled..].fill(0.0);
-    }
-    if own_columns == 0 {
-        return;
-    }
-    // Vector by vector of channels, whose planes are then read one row after the other.
-    for channel in (0..channels).step_by(isa.lanes()) {
-        let count = isa.lanes().min(channels - channel);
-        for row in 0..own_rows {
-            let from = &image[channel * plane + (top + row) * width + left..];
-            let to = &mut to[((above + row) * columns + before) * filled + channel..];
-            transpose(isa, from, [count, own_columns], plane, to, filled);
-        }
-    }
 }

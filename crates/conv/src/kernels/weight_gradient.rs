@@ -1,12 +1,12 @@
 //! The gradient of a convolution's weights.
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Cut, Isa, over, threads};
 
 use super::bf16;
 use super::depthwise::Depthwise;
 use super::direct::{LineWeightJob, WeightJob};
 use super::geometry::ConvGeometry;
-use super::image::transpose;
 use super::packing::{padded_image, padded_len, taps_of};
 use super::plan::Windows;
 use super::scratch::Scratch;

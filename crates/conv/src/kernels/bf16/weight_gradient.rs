@@ -1,5 +1,6 @@
 //! The gradient of weights: products of images and of the output's gradient, whose terms are pixels.
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{
     BF16_SQUARE, Cut, Isa, Square, TILE_LANES, TILE_TERMS, TileSteps, TilesAt, over, threads,
 };
@@ -7,7 +8,6 @@ use updraft_simd::{
 use super::pack::{Padding, pair_pixels, pair_rows};
 use super::{plane_len, unit};
 use crate::kernels::geometry::{ConvGeometry, ConvShape};
-use crate::kernels::image::transpose;
 use crate::kernels::scratch::{Scratch, Split};
 
 /// Pieces of the work that can be done at the same time, at least where there are as many samples:

@@ -3,13 +3,14 @@
 //! The vector's planes are transposed to pixels of lanes, in which every tap is a product of
 //! vectors at any stride, and the results are transposed back to planes.
 
+use updraft_simd::pixels::by_pixel;
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
 use super::channel_tile::{DepthwiseJob, DepthwiseWeightJob, Grid};
 use crate::kernels::elementwise::{Activation, function};
 use crate::kernels::geometry::ConvGeometry;
-use crate::kernels::image::transpose;
-use crate::kernels::packing::{by_pixel, pack};
+use crate::kernels::packing::pack;
 use crate::kernels::plan::{Padded, Phases, Windows};
 use crate::kernels::scratch::Scratch;
 

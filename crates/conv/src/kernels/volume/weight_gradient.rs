@@ -1,11 +1,11 @@
 //! The gradient of the weights of a convolution of volumes.
 
+use updraft_simd::pixels::transpose;
 use updraft_simd::{Cut, Isa, over, threads};
 
 use super::plan::{Plan, Slab};
 use crate::kernels::direct::WeightJob;
 use crate::kernels::geometry::Conv3dGeometry;
-use crate::kernels::image::transpose;
 use crate::kernels::scratch::{CACHE_LINE, Scratch};
 use crate::kernels::strategy::{Algorithm, Pass, Strategy, strategy};
 use crate::kernels::winograd::VolumeWinograd;

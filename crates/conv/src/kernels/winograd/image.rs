@@ -4,11 +4,11 @@
 //! tiles are multiplied by all weights, and the results become planes while they are in the cache.
 
 use updraft_simd::Isa;
+use updraft_simd::pixels::transpose;
+use updraft_simd::winograd::{POINTS, RESULTS, TAPS};
 
 use super::tiles::{Products, Tiles};
-use super::transform::{POINTS, RESULTS, TAPS};
 use crate::kernels::geometry::ConvGeometry;
-use crate::kernels::image::transpose;
 
 /// Numbers of a strip's points: fewer would read the weights more often, more would not fit the
 /// second-level cache. Of 64, 128 and 256 thousand this was the best on an EPYC of 512 KiB.

@@ -2,7 +2,6 @@
 
 mod image;
 mod tiles;
-mod transform;
 mod volume;
 
 pub(crate) use image::Winograd;

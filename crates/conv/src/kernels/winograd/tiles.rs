@@ -1,10 +1,10 @@
 //! Tiles of planes: how they become points, are multiplied there, and become results.
 
 use updraft_simd::Isa;
+use updraft_simd::pixels::by_pixel;
+use updraft_simd::winograd::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob, spread};
 
-use super::transform::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
 use crate::kernels::direct::{TileJob, WeightJob};
-use crate::kernels::packing::by_pixel;
 use crate::kernels::scratch::CACHE_LINE;
 
 /// Rows of tiles of some planes, for one group of channels.
@@ -263,10 +263,4 @@ impl Tiles {
         };
         job.run(self.isa, gradients)
     }
-}
-
-/// A pitch of at least so many numbers with which the points do not share sets of a cache: an odd
-/// number of cache lines.
-fn spread(count: usize) -> usize {
-    (count.div_ceil(CACHE_LINE) | 1) * CACHE_LINE
 }

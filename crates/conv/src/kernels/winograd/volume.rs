@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use updraft_simd::Isa;
+use updraft_simd::winograd::{POINTS, RESULTS};
 
 use super::tiles::{Products, Tiles};
-use super::transform::{POINTS, RESULTS};
 use crate::kernels::image::transpose_to_planes;
 use crate::kernels::volume::Plan;
 

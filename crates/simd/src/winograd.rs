@@ -11,20 +11,30 @@
 //! of these, whose squares and cubes f32 holds exactly.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use updraft_simd::{Isa, Simd, dispatch};
+use crate::{CACHE_LINE_BYTES, Isa, Simd, dispatch};
+
+/// Numbers of a cache line.
+const CACHE_LINE: usize = CACHE_LINE_BYTES / size_of::<f32>();
 
 /// Results of a tile on each axis.
-pub(crate) const RESULTS: usize = 4;
+pub const RESULTS: usize = 4;
 
 /// Inputs and products of a tile on each axis.
-pub(crate) const POINTS: usize = 6;
+pub const POINTS: usize = 6;
 
 /// Taps of a kernel on each axis.
-pub(crate) const TAPS: usize = 3;
+pub const TAPS: usize = 3;
+
+/// A pitch of at least so many numbers with which the points do not share sets of a cache: an odd
+/// number of cache lines.
+#[must_use]
+pub const fn spread(count: usize) -> usize {
+    (count.div_ceil(CACHE_LINE) | 1) * CACHE_LINE
+}
 
 /// One of the transforms, with its sizes on each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transform {
+pub enum Transform {
     /// `Bᵀ`: 6 inputs to 6 points.
     Input,
     /// `G`: 3 weights to 6 points.
@@ -52,11 +62,11 @@ impl Transform {
 
 /// The layout of the squares of vectors that a transform reads or writes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Squares {
-    /// From one square to the next, by rows and columns of squares.
-    pub(crate) apart: [usize; 2],
-    /// Within a square, by rows and columns.
-    pub(crate) step: [usize; 2],
+pub struct Squares {
+    /// Numbers from one square to the next, by rows and columns of squares.
+    pub apart: [usize; 2],
+    /// Numbers from one entry of a square to the next, by rows and columns.
+    pub step: [usize; 2],
 }
 
 impl Squares {
@@ -69,15 +79,19 @@ impl Squares {
 
 /// A transform of many squares.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TransformJob<'a> {
-    pub(crate) transform: Transform,
-    pub(crate) input: &'a [f32],
+pub struct TransformJob<'a> {
+    /// Which one.
+    pub transform: Transform,
+    /// The numbers that are transformed.
+    pub input: &'a [f32],
     /// Rows and columns of squares.
-    pub(crate) count: [usize; 2],
+    pub count: [usize; 2],
     /// Numbers of each entry of a square: whole vectors.
-    pub(crate) channels: usize,
-    pub(crate) from: Squares,
-    pub(crate) to: Squares,
+    pub channels: usize,
+    /// Where the squares lie in the input.
+    pub from: Squares,
+    /// Where they lie in the output.
+    pub to: Squares,
 }
 
 impl TransformJob<'_> {
@@ -85,7 +99,7 @@ impl TransformJob<'_> {
     ///
     /// # Panics
     /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
-    pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) -> bool {
+    pub fn run(&self, isa: Isa, output: &mut [f32]) -> bool {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.count.contains(&0) {
             return true;
@@ -303,5 +317,99 @@ dispatch! {
     fn all_squares(simd, job: &TransformJob<'_>, output: &mut [f32]) -> bool {
         // SAFETY: `TransformJob::run` has checked the job and the output.
         unsafe { transform(simd, job, output) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of a square's entry: two vectors of the longest kind.
+    const CHANNELS: usize = 32;
+
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count).map(|at| ((at * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
+    }
+
+    fn squares(size: usize) -> Squares {
+        Squares { apart: [0, 0], step: [size * CHANNELS, CHANNELS] }
+    }
+
+    fn transformed(isa: Isa, transform: Transform, input: &[f32]) -> Vec<f32> {
+        let [taken, given] = transform.sizes();
+        let mut output = vec![f32::NAN; given * given * CHANNELS];
+        let job = TransformJob {
+            transform,
+            input,
+            count: [1, 1],
+            channels: CHANNELS,
+            from: squares(taken),
+            to: squares(given),
+        };
+        assert!(job.run(isa, &mut output), "{isa}: finite results");
+        output
+    }
+
+    fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
+        a.iter().zip(b).map(|(a, b)| a * b).collect()
+    }
+
+    /// `sum(row, column)` of each result is the sum of products at `[row + i][column + j]` and
+    /// `[i][j]` of two squares.
+    fn correlation(long: &[f32], length: usize, short: &[f32], size: usize) -> Vec<f64> {
+        let results = length - size + 1;
+        let mut sums = vec![0.0; results * results * CHANNELS];
+        for (at, sum) in sums.iter_mut().enumerate() {
+            let (row, column) = (at / CHANNELS / results, at / CHANNELS % results);
+            for (i, j) in (0..size * size).map(|at| (at / size, at % size)) {
+                let place = ((row + i) * length + column + j) * CHANNELS + at % CHANNELS;
+                let other = (i * size + j) * CHANNELS + at % CHANNELS;
+                *sum += f64::from(long[place]) * f64::from(short[other]);
+            }
+        }
+        sums
+    }
+
+    fn assert_close(isa: Isa, found: &[f32], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (f64::from(*found) - expected).abs();
+            assert!(error < 2e-5, "{isa}: {found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn products_of_points_are_the_sums_of_products_of_pixels() {
+        let x = numbers(POINTS * POINTS * CHANNELS, 1);
+        let w = numbers(TAPS * TAPS * CHANNELS, 2);
+        let dy = numbers(RESULTS * RESULTS * CHANNELS, 3);
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            let points = transformed(isa, Transform::Input, &x);
+            let weights = transformed(isa, Transform::Weights, &w);
+            let results = transformed(isa, Transform::Results, &product(&points, &weights));
+            assert_close(isa, &results, &correlation(&x, POINTS, &w, TAPS));
+            let gradient = transformed(isa, Transform::Gradient, &dy);
+            let of_weights =
+                transformed(isa, Transform::WeightGradient, &product(&points, &gradient));
+            assert_close(isa, &of_weights, &correlation(&x, POINTS, &dy, RESULTS));
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_not_finite_is_reported() {
+        let mut points = numbers(POINTS * POINTS * CHANNELS, 1);
+        points[17] = f32::INFINITY;
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            let mut results = vec![0.0; RESULTS * RESULTS * CHANNELS];
+            let job = TransformJob {
+                transform: Transform::Results,
+                input: &points,
+                count: [1, 1],
+                channels: CHANNELS,
+                from: squares(POINTS),
+                to: squares(RESULTS),
+            };
+            assert!(!job.run(isa, &mut results), "{isa}");
+        }
     }
 }
