@@ -1,7 +1,7 @@
 //! Products of small matrices: tiles of registers over packed panels.
 #![expect(unsafe_code, reason = "operands are read through pointers, checked once for a product")]
 
-use super::panels::{padded, width};
+use super::panels::width;
 use crate::Simd;
 
 /// Rows of the tallest tile.
@@ -64,7 +64,7 @@ pub enum Target {
 const DEPTH: usize = 512;
 
 /// `c = a·b` or `c += a·b`, of `[rows, depth, columns]`; the rows of `c` lie `c_pitch` apart and have
-/// room for whole panels.
+/// room for whole vectors.
 ///
 /// # Panics
 /// If a factor or the result is too short.
@@ -86,13 +86,17 @@ pub fn multiply<S: Simd>(
     assert!(depth > 0, "a product has terms");
     let last = left.row(rows - 1) + (depth - 1) * left.pitch[1];
     assert!(last < left.numbers.len(), "the left factor is too short");
-    let last = (panels - 1) * right.pitch[0] + (depth - 1) * right.pitch[1] + width;
+    let filled = columns.next_multiple_of(S::LANES);
+    let of_last = filled - (panels - 1) * width;
+    let last = (panels - 1) * right.pitch[0] + (depth - 1) * right.pitch[1] + of_last;
     assert!(last <= right.panels.len(), "panels are missing");
-    assert!((rows - 1) * c_pitch + padded::<S>(columns) <= c.len(), "the result is too short");
+    assert!((rows - 1) * c_pitch + filled <= c.len(), "the result is too short");
     for first in (0..depth).step_by(DEPTH) {
         let steps = DEPTH.min(depth - first);
         let adds = first > 0 || into == Target::Sum;
         for panel in 0..panels {
+            // The last columns may need one vector of the panel alone.
+            let is_half = panel + 1 == panels && of_last == S::LANES;
             // SAFETY: the panel lies in the factor, as asserted.
             let b = unsafe {
                 right.panels.as_ptr().add(panel * right.pitch[0] + first * right.pitch[1])
@@ -105,7 +109,12 @@ pub fn multiply<S: Simd>(
                 let to = unsafe { c.as_mut_ptr().add(row * c_pitch + panel * width) };
                 let pitch = [left.pitch[0], left.pitch[1], right.pitch[1]];
                 let tile = Tile { steps, a, b, pitch, to, to_pitch: c_pitch, adds };
-                row += tile.tallest(simd, (rows - row).min(left.tile[0] - row % left.tile[0]));
+                let tallest = (rows - row).min(left.tile[0] - row % left.tile[0]);
+                row += if is_half {
+                    tile.tallest::<S, 1>(simd, tallest)
+                } else {
+                    tile.tallest::<S, 2>(simd, tallest)
+                };
             }
         }
     }
@@ -125,30 +134,31 @@ struct Tile {
 }
 
 impl Tile {
-    /// Computes as many rows as there are registers for, at most `rows`, and returns how many.
+    /// Computes as many rows as there are registers for, at most `rows`, of `N` vectors of the panel,
+    /// and returns how many.
     #[inline(always)]
-    fn tallest<S: Simd>(self, simd: S, rows: usize) -> usize {
+    fn tallest<S: Simd, const N: usize>(self, simd: S, rows: usize) -> usize {
         // Sixteen rows are two tiles of eight: tiles of four would wait for their sums.
         if S::LANES == 16 && (rows == 12 || rows >= 20) {
-            self.rows::<S, 12>(simd)
+            self.rows::<S, 12, N>(simd)
         } else if S::LANES == 16 && rows >= 8 {
-            self.rows::<S, 8>(simd)
+            self.rows::<S, 8, N>(simd)
         } else if rows >= 6 {
-            self.rows::<S, 6>(simd)
+            self.rows::<S, 6, N>(simd)
         } else if rows >= 4 {
-            self.rows::<S, 4>(simd)
+            self.rows::<S, 4, N>(simd)
         } else {
-            self.rows::<S, 1>(simd)
+            self.rows::<S, 1, N>(simd)
         }
     }
 
     #[inline(always)]
-    fn rows<S: Simd, const R: usize>(self, simd: S) -> usize {
-        let mut sums = [[simd.zero(); 2]; R];
+    fn rows<S: Simd, const R: usize, const N: usize>(self, simd: S) -> usize {
+        let mut sums = [[simd.zero(); N]; R];
         if self.adds {
             for (row, sums) in sums.iter_mut().enumerate() {
                 for (half, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: `multiply` asserts that the result has these rows and whole panels.
+                    // SAFETY: `multiply` asserts that the result has these rows and whole vectors.
                     *sum = unsafe { simd.load(self.at(row, half * S::LANES)) };
                 }
             }
@@ -158,23 +168,25 @@ impl Tile {
             simd.prefetch(ahead);
             simd.prefetch(ahead.wrapping_add(16));
             let b = self.b.wrapping_add(k * self.pitch[2]);
-            // SAFETY: `multiply` asserts that the panel has as many steps.
-            let b0 = unsafe { simd.load(b) };
-            // SAFETY: `multiply` asserts that the panel has as many steps.
-            let b1 = unsafe { simd.load(b.wrapping_add(S::LANES)) };
+            let mut right = [simd.zero(); N];
+            for (half, right) in right.iter_mut().enumerate() {
+                // SAFETY: `multiply` asserts that the panel has as many steps.
+                *right = unsafe { simd.load(b.wrapping_add(half * S::LANES)) };
+            }
             for (row, sums) in sums.iter_mut().enumerate() {
                 let a = self.a.wrapping_add(row * self.pitch[0] + k * self.pitch[1]);
                 // SAFETY: `multiply` asserts that the factor has these rows and steps.
                 let a = unsafe { *a };
                 let a = simd.splat(a);
-                sums[0] = simd.multiply_add(sums[0], a, b0);
-                sums[1] = simd.multiply_add(sums[1], a, b1);
+                for (sum, &right) in sums.iter_mut().zip(&right) {
+                    *sum = simd.multiply_add(*sum, a, right);
+                }
             }
         }
         // By reference: an iterator that owns so many sums moves them through memory one by one.
         for (row, sums) in sums.iter().enumerate() {
             for (half, &sum) in sums.iter().enumerate() {
-                // SAFETY: `multiply` asserts that the result has these rows and whole panels.
+                // SAFETY: `multiply` asserts that the result has these rows and whole vectors.
                 unsafe { simd.store(self.at(row, half * S::LANES), sum) };
             }
         }
