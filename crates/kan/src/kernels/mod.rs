@@ -24,6 +24,7 @@ pub mod reference;
 mod scratch;
 #[cfg(test)]
 mod tests;
+mod winograd;
 
 pub use activation::Activation;
 pub use backward::backward;

@@ -4,6 +4,7 @@
 pub(crate) use updraft_simd::{Aligned, grown};
 
 use super::conv::Pixels;
+use super::winograd::Space;
 
 /// Scratch memory of the kernels: it grows to the size that a call needs and is reused by the next.
 ///
@@ -27,6 +28,14 @@ pub(crate) struct Workspace {
     pub(crate) sums: Aligned,
     /// Pixels of a convolution's line.
     pub(crate) pixels: Pixels,
+    /// For convolutions by Winograd's algorithm.
+    pub(crate) winograd: Space,
+}
+
+impl AsMut<Space> for Workspace {
+    fn as_mut(&mut self) -> &mut Space {
+        &mut self.winograd
+    }
 }
 
 /// The scratch memory of one thread of a quantized layer.
@@ -118,7 +127,11 @@ impl Workspace {
         let of_taps = self.taps.iter().map(Taps::bytes).sum::<usize>();
         let Pixels { sources, positions, ends } = &self.pixels;
         let of_pixels = bytes(sources) + bytes(positions) + bytes(ends);
-        floats.iter().sum::<usize>() + bytes(&self.taps) + of_taps + of_pixels
+        floats.iter().sum::<usize>()
+            + bytes(&self.taps)
+            + of_taps
+            + of_pixels
+            + self.winograd.bytes()
     }
 }
 

@@ -2,14 +2,19 @@
 
 use updraft_simd::{Isa, over};
 
+use super::forward::{by_winograd, coefficients};
 use super::geometry::{ConvGeometry, Shapes};
 use super::line::Lines;
 use crate::kernels::backward::{Outputs, SumsLayout};
 use crate::kernels::cpu::{
-    ConvGradientJob, gradient_tile, numbers_of_conv, pack_conv, pixel_values, rows_of_weights,
+    ConvGradientJob, PixelSplines, gradient_tile, numbers_of_conv, pack_conv, pixel_values,
+    rows_of_weights,
 };
 use crate::kernels::geometry::{Gradients, Weights};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::winograd::{
+    CoefficientGradients, Coefficients, Plan, input_gradient, weight_gradient,
+};
 
 /// Input channels whose gradients are computed together.
 const CHANNELS: usize = 8;
@@ -34,9 +39,20 @@ pub(super) fn backward(
     scratch: &mut Scratch,
     threads: usize,
 ) {
-    let Gradients { x: mut dx, spline, base, scaler, bias } = gradients;
+    let Gradients { x: mut dx, mut spline, mut base, mut scaler, bias } = gradients;
     if let Some(bias) = bias {
         sum_pixels(dy, shapes.out_pixels(), bias);
+    }
+    if let Some((plan, splines)) = by_winograd(isa, geometry, weights, has_spline, shapes) {
+        let wanted = CoefficientGradients {
+            functions: spline.as_deref_mut().filter(|_| has_spline),
+            base: base.as_deref_mut(),
+            factors: scaler.as_deref_mut().filter(|_| has_spline),
+        };
+        let of = (&plan, splines, &coefficients(geometry, weights, splines));
+        if with_plan(of, x, dy, dx.as_deref_mut(), wanted, scratch, threads) {
+            return;
+        }
     }
     let lines = Lines::new(geometry, shapes);
     let (channels, groups) = (geometry.in_channels(), geometry.groups());
@@ -155,6 +171,32 @@ pub(super) fn backward(
         outputs.finish(&layout, &geometry.pixel, weights, inputs, &[sums]);
         space.sums = first;
     });
+}
+
+/// Computes gradients by Winograd's algorithm, and returns whether all sums are finite; the gradients
+/// are of no use otherwise.
+fn with_plan(
+    (plan, splines, coefficients): (&Plan, PixelSplines, &Coefficients<'_>),
+    x: &[f32],
+    dy: &[f32],
+    dx: Option<&mut [f32]>,
+    wanted: CoefficientGradients<'_>,
+    scratch: &mut Scratch,
+    threads: usize,
+) -> bool {
+    let threads = updraft_simd::threads(threads);
+    if dx.is_some() {
+        let (packed, spaces) = scratch.split(plan.input_gradient_len(), threads);
+        let of = coefficients;
+        if !input_gradient(plan, splines, of, x, dy, dx, &mut [], packed, spaces) {
+            return false;
+        }
+    }
+    if !wanted.is_wanted() {
+        return true;
+    }
+    let (sums, spaces) = scratch.split(plan.weight_gradient_len(), threads);
+    weight_gradient(plan, splines, coefficients, x, dy, wanted, sums, spaces)
 }
 
 /// The partition of a pass: it depends on the layer and the batch, not on the number of threads.

@@ -4,15 +4,73 @@ use updraft_simd::{Isa, over};
 
 use super::geometry::{ConvGeometry, Shapes};
 use super::view::View;
-use crate::kernels::cpu::{ConvJob, conv_tile, numbers_of_conv, pack_conv};
+use crate::kernels::cpu::{ConvJob, PixelSplines, conv_tile, numbers_of_conv, pack_conv};
 use crate::kernels::geometry::Weights;
 use crate::kernels::scratch::Scratch;
+use crate::kernels::winograd::{self, Coefficients, Plan};
 
 /// Computes `y`, `[batch, out_channels, pixels]`; everything fits.
 ///
 /// Without `has_spline`, only the base branch is computed.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(super) fn forward(
+    isa: Isa,
+    geometry: &ConvGeometry,
+    weights: &Weights<'_>,
+    has_spline: bool,
+    shapes: Shapes,
+    x: &[f32],
+    y: &mut [f32],
+    scratch: &mut Scratch,
+    threads: usize,
+) {
+    let Some((plan, splines)) = by_winograd(isa, geometry, weights, has_spline, shapes) else {
+        return directly(isa, geometry, weights, has_spline, shapes, x, y, scratch, threads);
+    };
+    let (packed, spaces) = scratch.split(plan.forward_len(), updraft_simd::threads(threads));
+    let coefficients = coefficients(geometry, weights, splines);
+    let failed =
+        winograd::forward(&plan, splines, &coefficients, weights.bias, x, y, packed, spaces);
+    let of = [x.len(), y.len()].map(|len| len / shapes.batch);
+    for image in winograd::images(failed, geometry.groups()) {
+        let (x, y) = (&x[image * of[0]..][..of[0]], &mut y[image * of[1]..][..of[1]]);
+        let shapes = Shapes { batch: 1, ..shapes };
+        directly(isa, geometry, weights, has_spline, shapes, x, y, scratch, threads);
+    }
+}
+
+/// The plan for Winograd's algorithm, where it takes less time than computing the products of every
+/// tap.
+pub(super) fn by_winograd(
+    isa: Isa,
+    geometry: &ConvGeometry,
+    weights: &Weights<'_>,
+    has_spline: bool,
+    shapes: Shapes,
+) -> Option<(Plan, PixelSplines)> {
+    let splines = PixelSplines::of(&geometry.pixel, has_spline, weights.base.is_some())?;
+    let plan = Plan::of(isa, geometry, shapes, splines.terms(), splines.products())?;
+    Some((plan, splines))
+}
+
+/// What the splines' values are multiplied with.
+pub(super) fn coefficients<'a>(
+    geometry: &ConvGeometry,
+    weights: &Weights<'a>,
+    splines: PixelSplines,
+) -> Coefficients<'a> {
+    Coefficients {
+        functions: weights.spline,
+        count: splines.count(),
+        base: weights.base,
+        factors: weights.scaler,
+        outputs: geometry.pixel.out_features(),
+    }
+}
+
+/// Computes the products of every tap with the bases that are not zero.
+#[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
+fn directly(
     isa: Isa,
     geometry: &ConvGeometry,
     weights: &Weights<'_>,

@@ -4,7 +4,8 @@ use updraft_simd::Isa;
 
 use super::backward::Cut;
 use super::error::ConvError;
-use super::geometry::{BaseBranch, ConvGeometry};
+use super::forward::by_winograd;
+use super::geometry::{BaseBranch, ConvGeometry, Shapes};
 use super::line::Lines;
 use super::view::{PLANE, View};
 use crate::kernels::cpu::{LINE_PITCH, MOST_PIXELS, numbers_of_conv};
@@ -56,35 +57,11 @@ impl LayerMemory {
         let inputs = batch * geometry.in_channels() * shapes.in_pixels();
         let outputs = batch * geometry.out_channels() * shapes.out_pixels();
         let threads = updraft_simd::threads(threads);
-        let columns = geometry.pixel.out_features().next_multiple_of(isa.lanes());
-        let of_channel = numbers_of_conv(isa, geometry, weights);
-        let taps = geometry.pixel.taps(weights);
+        let [forward, backward] = match by_winograd(isa, geometry, weights, true, shapes) {
+            Some((plan, _)) => [plan.forward_bytes(threads), plan.backward_bytes(threads, 0)],
+            None => direct(isa, geometry, weights, shapes, threads),
+        };
         let workspaces = threads * size_of::<Workspace>();
-
-        let view = View::new(geometry, shapes);
-        let most = view.cut.iter().product::<usize>().next_multiple_of(MOST_PIXELS);
-        let column = PLANE.max(isa.lanes() * most);
-        let planes = geometry.grid().degree() + 3;
-        // Positions, windows, a column, the planes, and the sums.
-        let of_thread = most + PLANE + column + planes * PLANE + most * columns;
-        let slabs = shapes.out_pixels().div_ceil(view.slab_pixels().max(1));
-        let used = threads.min(batch * geometry.groups() * slabs);
-        let forward = FLOAT * geometry.in_channels() * of_channel
-            + used * (FLOAT * of_thread + size_of::<Taps>());
-
-        let lines = Lines::new(geometry, shapes);
-        let cut = Cut::new(geometry, shapes);
-        let of_dy = batch * geometry.groups() * lines.boxes() * lines.region() * columns;
-        let pixels = lines.pixels_of_line();
-        // Columns, windows, order and places, values and slopes, lanes, and where the pixels are.
-        let of_thread = FLOAT * LINE_PITCH * (4 + 2 * taps + isa.lanes())
-            + size_of::<Taps>()
-            + pixels * (size_of::<usize>() + size_of::<u32>());
-        let used = threads.min(cut.pieces * cut.blocks);
-        let channels = geometry.in_channels();
-        let of_sums = FLOAT * of_channel * threads.min(channels);
-        let shared = of_dy + channels * of_channel * (1 + cut.pieces);
-        let backward = FLOAT * shared + used * of_thread + of_sums;
 
         let (mut more_forward, mut more_backward) = (0, 0);
         if weights.base.is_some() && geometry.base_branch() == BaseBranch::ActivationOfConv {
@@ -100,6 +77,47 @@ impl LayerMemory {
             backward_scratch: workspaces + backward + more_backward,
         })
     }
+}
+
+/// Bytes of a forward and a backward pass that compute the products of every tap.
+fn direct(
+    isa: Isa,
+    geometry: &ConvGeometry,
+    weights: &Weights<'_>,
+    shapes: Shapes,
+    threads: usize,
+) -> [usize; 2] {
+    let batch = shapes.batch;
+    let columns = geometry.pixel.out_features().next_multiple_of(isa.lanes());
+    let of_channel = numbers_of_conv(isa, geometry, weights);
+    let taps = geometry.pixel.taps(weights);
+
+    let view = View::new(geometry, shapes);
+    let most = view.cut.iter().product::<usize>().next_multiple_of(MOST_PIXELS);
+    let column = PLANE.max(isa.lanes() * most);
+    let planes = geometry.grid().degree() + 3;
+    // Positions, windows, a column, the planes, and the sums.
+    let of_thread = most + PLANE + column + planes * PLANE + most * columns;
+    let slabs = shapes.out_pixels().div_ceil(view.slab_pixels().max(1));
+    let used = threads.min(batch * geometry.groups() * slabs);
+    let forward = FLOAT * geometry.in_channels() * of_channel
+        + used * (FLOAT * of_thread + size_of::<Taps>());
+
+    let lines = Lines::new(geometry, shapes);
+    let cut = Cut::new(geometry, shapes);
+    let of_dy = batch * geometry.groups() * lines.boxes() * lines.region() * columns;
+    let pixels = lines.pixels_of_line();
+    // Columns, windows, order and places, values and slopes, lanes, and where the pixels are.
+    let of_thread = FLOAT * LINE_PITCH * (4 + 2 * taps + isa.lanes())
+        + size_of::<Taps>()
+        + pixels * (size_of::<usize>() + size_of::<u32>());
+    let used = threads.min(cut.pieces * cut.blocks);
+    let channels = geometry.in_channels();
+    let of_sums = FLOAT * of_channel * threads.min(channels);
+    let shared = of_dy + channels * of_channel * (1 + cut.pieces);
+    let backward = FLOAT * shared + used * of_thread + of_sums;
+
+    [forward, backward]
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ mod view;
 #[cfg(any(test, feature = "flex"))]
 pub(crate) use backward::sum_pixels;
 pub use error::ConvError;
-#[cfg(any(test, feature = "flex"))]
 pub(crate) use geometry::Shapes;
 pub use geometry::{BaseBranch, ConvAxis, ConvGeometry};
 pub(crate) use line::{LINE, Lines, Pixels};

@@ -1,5 +1,7 @@
 //! Every instruction set against the reference in f64, over random convolutions.
 
+mod winograd;
+
 use proptest::prelude::*;
 use updraft_testing::{Numbers, relative_error, scattered_to};
 

@@ -193,6 +193,24 @@ impl Uniform {
         }
     }
 
+    /// The rule outside of the domain.
+    pub(super) const fn outside(&self) -> Outside {
+        self.outside
+    }
+
+    /// The position of samples in their interval, the factor of slopes, and the number of the interval,
+    /// which with `FADES` may lie outside of the domain.
+    #[inline(always)]
+    pub(super) fn interval<S: Simd, const T: usize, const FADES: bool>(
+        &self,
+        simd: S,
+        x: S::Vector,
+    ) -> (S::Vector, S::Vector, S::Vector) {
+        let Located { place, window, shift, slope_weight } =
+            self.locate::<S, T, FADES>(simd, false, x);
+        (place, slope_weight, simd.subtract(window, shift))
+    }
+
     /// Moves samples into the range of the polynomials, and splits them into the interval that they
     /// lie in and the position in it.
     #[inline(always)]
@@ -284,7 +302,7 @@ fn moved<S: Simd, const T: usize>(
 /// # Source
 /// The recursion of Cox and de Boor with knots at integers, written out.
 #[inline(always)]
-fn value<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
+pub(super) fn value<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
     let number = |number: f32| simd.splat(number);
     let product = |a, b| simd.multiply(a, b);
     let half = |a| simd.multiply(number(0.5), a);
@@ -309,7 +327,7 @@ fn value<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
 
 /// Their slopes.
 #[inline(always)]
-fn slope<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
+pub(super) fn slope<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
     let number = |number: f32| simd.splat(number);
     let product = |a, b| simd.multiply(a, b);
     let minus = |a| simd.subtract(simd.zero(), a);

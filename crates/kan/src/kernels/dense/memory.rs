@@ -79,14 +79,21 @@ impl LayerMemory {
     ) -> Self {
         let DenseConv { pixel, geometry } = conv;
         let threads = threads(asked_threads);
-        let wants = parts.wants();
-        let sizes = conv::Sizes::new(isa, conv, shapes, parts.base, rows_of_tile(isa));
-        let forward = sizes.packed + threads.min(sizes.forward_tasks) * sizes.of_forward;
         let trained = parts.of_input(pixel);
-        let of_thread = sizes.of_backward + trained * isa.lanes();
-        let sums = size_of::<f64>() * sizes.pieces * pixel.inputs * trained;
-        let shared = if wants.weights { sizes.of_pieces } else { 0 };
-        let backward = FLOAT * (shared + threads.min(sizes.backward_tasks) * of_thread) + sums;
+        let [forward, backward] =
+            match conv.plan(isa, parts.functions / pixel.groups, parts.base, shapes) {
+                Some(plan) => [plan.forward_bytes(threads), plan.backward_bytes(threads, trained)],
+                None => {
+                    let sizes = conv::Sizes::new(isa, conv, shapes, parts.base, rows_of_tile(isa));
+                    let forward =
+                        sizes.packed + threads.min(sizes.forward_tasks) * sizes.of_forward;
+                    let of_thread = sizes.of_backward + trained * isa.lanes();
+                    let sums = size_of::<f64>() * sizes.pieces * pixel.inputs * trained;
+                    let shared = if parts.wants().weights { sizes.of_pieces } else { 0 };
+                    let tasks = threads.min(sizes.backward_tasks);
+                    [FLOAT * forward, FLOAT * (shared + tasks * of_thread) + sums]
+                }
+            };
 
         let (edges, channels) = (geometry.edges(), geometry.out_channels());
         let [parameters, trained] = parts.parameters(edges, pixel.count(), channels);
@@ -97,7 +104,7 @@ impl LayerMemory {
             outputs: FLOAT * shapes.batch * channels * shapes.out_pixels(),
             packed: 0,
             gradients: FLOAT * (inputs + trained),
-            forward_scratch: spaces + FLOAT * forward,
+            forward_scratch: spaces + forward,
             backward_scratch: spaces + backward,
         }
     }

@@ -9,6 +9,7 @@ mod function;
 mod layer;
 mod memory;
 mod panel;
+mod pixels;
 mod plan;
 mod scratch;
 #[cfg(test)]

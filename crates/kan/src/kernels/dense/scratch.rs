@@ -2,6 +2,8 @@
 
 use updraft_simd::Aligned;
 
+use crate::kernels::winograd::Space;
+
 /// Work space that grows to what a call needs and is reused by the next.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DenseScratch {
@@ -29,6 +31,14 @@ pub(super) struct DenseSpace {
     pub(super) dy: [Aligned; 2],
     /// A vector for each parameter of the functions.
     pub(super) lanes: Aligned,
+    /// For convolutions by Winograd's algorithm.
+    pub(super) winograd: Space,
+}
+
+impl AsMut<Space> for DenseSpace {
+    fn as_mut(&mut self) -> &mut Space {
+        &mut self.winograd
+    }
 }
 
 impl DenseScratch {
@@ -58,8 +68,9 @@ impl DenseScratch {
 #[cfg(test)]
 impl DenseSpace {
     fn bytes(&self) -> usize {
-        let Self { columns, panel, gradients, weights, result, dy, lanes } = self;
+        let Self { columns, panel, gradients, weights, result, dy, lanes, winograd } = self;
         let single = [panel, gradients, weights, result, lanes];
-        columns.iter().chain(dy).chain(single).map(Aligned::bytes).sum()
+        let all = columns.iter().chain(dy).chain(single).map(Aligned::bytes);
+        all.sum::<usize>() + winograd.bytes()
     }
 }

@@ -7,8 +7,12 @@ use super::plan::{DenseConv, Plan};
 use crate::kernels::conv::{Shapes, sum_pixels};
 use crate::kernels::dense::backward::{Results, add_pieces, sum_functions};
 use crate::kernels::dense::layer::{DenseGradients, DenseWeights};
+use crate::kernels::dense::pixels::Pixels;
 use crate::kernels::dense::plan::{TASKS, Wants};
 use crate::kernels::dense::scratch::DenseScratch;
+use crate::kernels::winograd::{
+    self, CoefficientGradients, Coefficients, PixelFunctions, input_gradient, weight_gradient,
+};
 
 /// Computes the gradients of `Σ y·dy`, for `dy`, `[batch, out_channels, pixels]`; `wanted` is
 /// overwritten.
@@ -32,12 +36,28 @@ pub(crate) fn dense_conv_backward(
         wanted.set_to_zero();
         return;
     }
-    let DenseGradients { x: dx, seen: _, coefficients, functions, base, bias } = wanted;
+    let DenseGradients { x: mut dx, seen: _, mut coefficients, mut functions, mut base, bias } =
+        wanted;
     if let Some(bias) = bias {
         sum_pixels(dy, shapes.out_pixels(), bias);
     }
-    let plan = &Plan::new(conv, shapes, weights.base.is_some());
     let parameters = &conv.pixel.parameters(weights);
+    let has_base = weights.base.is_some();
+    if let Some((plan, pixels)) = conv.by_winograd(isa, parameters, has_base, shapes) {
+        let of = Winograd { plan: &plan, pixels, coefficients: &conv.coefficients(weights) };
+        let wanted = DenseGradients {
+            x: dx.as_deref_mut(),
+            seen: None,
+            coefficients: coefficients.as_deref_mut(),
+            functions: functions.as_deref_mut(),
+            base: base.as_deref_mut(),
+            bias: None,
+        };
+        if of.gradients(x, dy, wanted, scratch, threads) {
+            return;
+        }
+    }
+    let plan = &Plan::new(conv, shapes, has_base);
     let trained = if wants.functions { parameters.trained() } else { 0 };
     let layer = conv.pixel;
     let (channels, edges) = (layer.inputs, conv.geometry.taps() * layer.outputs);
@@ -93,6 +113,50 @@ pub(crate) fn dense_conv_backward(
     }
     if let Some(functions) = functions {
         sum_functions(of_functions, [channels, channels / layer.groups, trained], functions);
+    }
+}
+
+/// A convolution by Winograd's algorithm.
+struct Winograd<'a> {
+    plan: &'a winograd::Plan,
+    pixels: Pixels<'a>,
+    coefficients: &'a Coefficients<'a>,
+}
+
+impl Winograd<'_> {
+    /// Computes the gradients, and returns whether all sums are finite; the gradients are of no use
+    /// otherwise.
+    fn gradients(
+        &self,
+        x: &[f32],
+        dy: &[f32],
+        wanted: DenseGradients<'_>,
+        scratch: &mut DenseScratch,
+        threads: usize,
+    ) -> bool {
+        let &Self { plan, pixels, coefficients } = self;
+        let DenseGradients { x: dx, coefficients: of_coefficients, functions, base, .. } = wanted;
+        let layer = pixels.layer;
+        if dx.is_some() || functions.is_some() {
+            let (packed, sums, spaces) = scratch.split(plan.input_gradient_len(), threads);
+            let trained = if functions.is_some() { pixels.trained() } else { 0 };
+            sums.clear();
+            sums.resize(plan.pieces() * layer.inputs * trained, 0.0);
+            let of = coefficients;
+            if !input_gradient(plan, pixels, of, x, dy, dx, sums, packed, spaces) {
+                return false;
+            }
+            if let Some(functions) = functions {
+                let of_group = layer.inputs / layer.groups;
+                sum_functions(sums, [layer.inputs, of_group, trained], functions);
+            }
+        }
+        let wanted = CoefficientGradients { functions: of_coefficients, base, factors: None };
+        if !wanted.is_wanted() {
+            return true;
+        }
+        let (sums, _, spaces) = scratch.split(plan.weight_gradient_len(), threads);
+        weight_gradient(plan, pixels, coefficients, x, dy, wanted, sums, spaces)
     }
 }
 

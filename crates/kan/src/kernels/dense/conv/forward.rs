@@ -12,12 +12,12 @@ use crate::kernels::dense::layer::{DenseWeights, Parameters};
 use crate::kernels::dense::panel::{base, values};
 use crate::kernels::dense::scratch::{DenseScratch, DenseSpace};
 use crate::kernels::dense::weights::pack_rows;
+use crate::kernels::winograd;
 
 /// Computes a convolution's outputs, `[batch, out_channels, pixels]`, of `x`, `[batch, in_channels,
 /// pixels]`.
 ///
-/// Every output is the sum of its terms in the order of channels and taps, whatever the number of
-/// threads.
+/// The bits do not depend on the number of threads.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(crate) fn dense_conv_forward(
     isa: Isa,
@@ -32,6 +32,36 @@ pub(crate) fn dense_conv_forward(
     if y.is_empty() {
         return;
     }
+    let parameters = &conv.pixel.parameters(weights);
+    let has_base = weights.base.is_some();
+    let Some((plan, pixels)) = conv.by_winograd(isa, parameters, has_base, shapes) else {
+        return directly(isa, conv, weights, x, shapes, y, scratch, asked_threads);
+    };
+    let (packed, _, spaces) = scratch.split(plan.forward_len(), threads(asked_threads));
+    let coefficients = conv.coefficients(weights);
+    let failed =
+        winograd::forward(&plan, pixels, &coefficients, weights.bias, x, y, packed, spaces);
+    let of = [x.len(), y.len()].map(|len| len / shapes.batch);
+    for image in winograd::images(failed, conv.geometry.groups) {
+        let (x, y) = (&x[image * of[0]..][..of[0]], &mut y[image * of[1]..][..of[1]]);
+        let shapes = Shapes { batch: 1, ..shapes };
+        directly(isa, conv, weights, x, shapes, y, scratch, asked_threads);
+    }
+}
+
+/// Computes the products of every tap: every output is the sum of its terms in the order of channels
+/// and taps, whatever the number of threads.
+#[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
+fn directly(
+    isa: Isa,
+    conv: DenseConv<'_>,
+    weights: &DenseWeights<'_>,
+    x: &[f32],
+    shapes: Shapes,
+    y: &mut [f32],
+    scratch: &mut DenseScratch,
+    asked_threads: usize,
+) {
     let (vectors, threads) = (isa.vectors(), threads(asked_threads));
     let plan = &Plan::new(conv, shapes, weights.base.is_some());
     let parameters = &conv.pixel.parameters(weights);

@@ -2,9 +2,13 @@
 
 use std::ops::Range;
 
+use updraft_simd::Isa;
+
 use super::region::Region;
 use crate::kernels::conv::{ConvGeometry, Shapes};
-use crate::kernels::dense::layer::{DenseLayer, DenseWeights, TERMS};
+use crate::kernels::dense::layer::{DenseLayer, DenseWeights, Parameters, TERMS};
+use crate::kernels::dense::pixels::Pixels;
+use crate::kernels::winograd::{self, Coefficients};
 
 /// What the rows of a tile divide on every instruction set.
 const TILE: usize = 12;
@@ -16,6 +20,51 @@ pub(crate) struct DenseConv<'a> {
     pub(crate) pixel: &'a DenseLayer,
     /// The sizes; its grid is not used.
     pub(crate) geometry: &'a ConvGeometry,
+}
+
+impl<'a> DenseConv<'a> {
+    /// The plan for Winograd's algorithm, where it takes less time than computing the products of every
+    /// tap, with so many parameters of a channel's functions.
+    pub(in super::super) fn plan(
+        &self,
+        isa: Isa,
+        parameters: usize,
+        has_base: bool,
+        shapes: Shapes,
+    ) -> Option<winograd::Plan> {
+        let DenseLayer { inputs, groups, .. } = *self.pixel;
+        // The functions of a vector's channels have the same parameters.
+        let are_whole = || {
+            let counts = [inputs / groups, inputs / self.geometry.groups];
+            counts.iter().all(|count| count.is_multiple_of(isa.lanes()))
+        };
+        let are_equal = groups == 1 || parameters == 0 || are_whole();
+        let terms = self.pixel.count() + usize::from(has_base);
+        are_equal.then(|| winograd::Plan::of(isa, self.geometry, shapes, terms, terms)).flatten()
+    }
+
+    /// The same with the functions.
+    pub(super) fn by_winograd(
+        self,
+        isa: Isa,
+        parameters: &'a Parameters<'a>,
+        has_base: bool,
+        shapes: Shapes,
+    ) -> Option<(winograd::Plan, Pixels<'a>)> {
+        let plan = self.plan(isa, parameters.trained(), has_base, shapes)?;
+        Some((plan, Pixels { layer: self.pixel, parameters, has_base }))
+    }
+
+    /// What the values of the functions are multiplied with.
+    pub(super) fn coefficients<'w>(&self, weights: &DenseWeights<'w>) -> Coefficients<'w> {
+        Coefficients {
+            functions: weights.coefficients,
+            count: self.pixel.count(),
+            base: weights.base,
+            factors: None,
+            outputs: self.pixel.outputs,
+        }
+    }
 }
 
 /// What a pass over a convolution's images needs to know.

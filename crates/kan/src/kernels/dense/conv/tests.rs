@@ -55,6 +55,9 @@ fn sizes() -> Vec<Sizes> {
             &[3, 20, 15],
         ),
         of(2, [3, 3], [3, 1], &[axis(3, 2, 1, 1), axis(2, 1, 1, 1), axis(3, 1, 0, 1)], &[6, 3, 4]),
+        // By Winograd's algorithm: several images in a box, and groups of functions and of channels.
+        of(17, [18, 17], [1, 1], &[axis(3, 1, 1, 1); 2], &[8, 7]),
+        of(4, [32, 32], [2, 2], &[axis(3, 1, 2, 1), axis(3, 1, 0, 1)], &[14, 18]),
     ]
 }
 
@@ -260,6 +263,18 @@ fn outputs_and_all_gradients_are_those_in_f64() {
                 let found = case.run(isa, 1, &mut DenseScratch::default());
                 assert_close(&found, &expected, format_args!("{isa}, {basis:?}, sizes {number}"));
             }
+        }
+    }
+}
+
+#[test]
+fn large_convolutions_are_computed_by_winograds_algorithm() {
+    for sizes in &sizes()[sizes().len() - 2..] {
+        let case = Case::new(Basis::Rational, sizes, true);
+        let conv = DenseConv { pixel: &case.pixel, geometry: &case.geometry };
+        let parameters = case.functions.len() / case.pixel.groups;
+        for isa in isas() {
+            assert!(conv.plan(isa, parameters, true, case.shapes).is_some(), "{isa}");
         }
     }
 }
