@@ -103,8 +103,9 @@ pub enum PrecisionError {
     },
     /// No kernels on the device multiply bf16 faster than f32.
     #[error(
-        "policy `{policy}` needs the backend flex on a processor with AMX for bf16, under Linux; \
-         {device} is not one: use `f32`, or `bf16-mixed` on a GPU that computes in bf16"
+        "policy `{policy}` needs the backend flex on a processor that multiplies bf16 faster than \
+         f32, which are those with AMX for bf16, under Linux, and AMD's with AVX512_BF16; {device} \
+         is not one: use `f32`, or `bf16-mixed` on a GPU that computes in bf16"
     )]
     NoBf16Unit {
         /// The policy's text.

@@ -138,7 +138,8 @@ impl Policy {
         }
     }
 
-    /// The fastest policy that every model can be trained under on a device, with the reason.
+    /// The fastest policy that every model can be trained under on a device, with the reason; that of
+    /// less error if most networks gain nothing.
     ///
     /// # Example
     /// ```
@@ -150,7 +151,8 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn of_device(device: &Device) -> (Self, &'static str) {
-        if Self::BF16_PRODUCTS.check_device(device).is_ok() {
+        // Without AMX, convolutions stay in f32 and most networks gain nothing.
+        if Bf16Unit::detect().has_tiles() && Self::BF16_PRODUCTS.check_device(device).is_ok() {
             return (Self::BF16_PRODUCTS, "the processor multiplies bf16 with AMX");
         }
         match Self::BF16_MIXED.check_device(device) {

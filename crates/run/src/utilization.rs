@@ -36,12 +36,16 @@ impl Utilization {
         let measured = measure(device)?;
         let mut found = Self::new(&measured.matmul, policy, multiply_adds)?;
         // What is measured are burn's products, which the kernels of transformers do not use.
-        let has_unit = Bf16Unit::detect().is_fast() && runs_kernels(device);
+        let unit = Bf16Unit::detect();
+        let has_unit = unit.is_fast() && runs_kernels(device);
         if policy.products == Products::Bf16 && has_unit {
-            found.summary +=
-                "; linear layers of transformers and convolutions of images multiply bf16 with AMX";
+            found.summary += if unit.has_tiles() {
+                "; linear layers of transformers and convolutions of images multiply bf16 with AMX"
+            } else {
+                "; linear layers of transformers multiply bf16 with AVX-512"
+            };
         } else if policy.compute == FloatDType::BF16 && has_unit {
-            found.summary += "; `bf16-products` multiplies with AMX and converts no tensors";
+            found.summary += "; `bf16-products` multiplies in kernels and converts no tensors";
         }
         Ok(found)
     }

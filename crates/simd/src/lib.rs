@@ -21,8 +21,9 @@ pub mod winograd;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
 pub use bf16::{
-    BF16_SQUARE, Bf16Factor, Bf16Unit, MultiplyTiles, MultiplyTilesAt, Square, TILE_LANES,
-    TILE_TERMS, Tile, TileSteps, TilesAt, bf16_bits, pack_left, pack_right, round_to_bf16,
+    BF16_SQUARE, Bf16Factor, Bf16Order, Bf16Unit, MultiplyTiles, MultiplyTilesAt, Square,
+    TILE_LANES, TILE_TERMS, Tile, TileSteps, TilesAt, bf16_bits, pack_left, pack_right,
+    round_to_bf16,
 };
 pub use dispatch::{Kernel, Vectors};
 #[cfg(target_arch = "aarch64")]

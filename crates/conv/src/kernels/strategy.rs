@@ -264,7 +264,7 @@ fn gains_from_tiles<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pass: 
     let fills_tiles = geometry.output().iter().product::<usize>() >= 16;
     Algorithm::Bf16Tiles.refusal(geometry, pass).is_none()
         && isa != Isa::Portable
-        && Bf16Unit::detect().is_fast()
+        && Bf16Unit::detect().has_tiles()
         && pays
         && fills_tiles
 }
@@ -408,7 +408,7 @@ mod tests {
             assert_eq!(all, [all[0]; 3], "one algorithm for all passes");
             all[0]
         };
-        let unit = Bf16Unit::detect().is_fast();
+        let unit = Bf16Unit::detect().has_tiles();
         for (channels, side, kernel, stride, pays) in [
             ([16, 16], 32, 3, 1, true),
             ([64, 64], 8, 3, 1, true),

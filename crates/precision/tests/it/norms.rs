@@ -107,7 +107,9 @@ fn products_in_bf16_need_a_processor_that_computes_them_faster() {
         match policy.check_device(&device) {
             Ok(arithmetic) => {
                 assert!(Bf16Unit::detect().is_fast(), "there is no unit");
-                assert_eq!((arithmetic, of_device), (Arithmetic::TensorCores, policy));
+                assert_eq!(arithmetic, Arithmetic::TensorCores);
+                // Convolutions gain from tiles alone.
+                assert_eq!(of_device == policy, Bf16Unit::detect().has_tiles());
             }
             Err(refused) => {
                 assert!(!Bf16Unit::detect().is_fast(), "{refused}");

@@ -19,6 +19,11 @@ fn transposed(numbers: &[f32], len: usize) -> Vec<f32> {
     (0..len).flat_map(|column| numbers[column..].iter().step_by(len).copied()).collect()
 }
 
+/// The unit of this processor, and Rust with its bits.
+fn units() -> [Bf16Unit; 2] {
+    [Bf16Unit::detect().plain(), Bf16Unit::detect()]
+}
+
 /// A square of a product by a unit, from rows of the left factor and columns of the right one.
 fn square(
     unit: Bf16Unit,
@@ -61,7 +66,7 @@ fn products_of_tiles_are_those_of_rounded_factors_with_the_same_bits_on_every_pa
         round_to_bf16(Isa::Portable.vectors(), &b, &mut exact_b);
         let mut first: Option<Square> = None;
         for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
-            for unit in [Bf16Unit::Plain, Bf16Unit::detect()] {
+            for unit in units() {
                 for (left, right) in lefts.into_iter().flat_map(|a| rights.map(|b| (a, b))) {
                     let c = square(unit, isa, left, right, sizes);
                     let bits = |c: &Square| c.0.map(|row| row.map(f32::to_bits));
@@ -103,8 +108,7 @@ fn what_is_not_finite_or_below_the_normal_range_is_the_same_on_every_path() {
     a[30 * 40 + 1] = f32::NAN;
     let a = Bf16Factor { numbers: &a, pitch: 40, rows_are_lanes: true };
     let b = Bf16Factor { numbers: &b, pitch: 32, rows_are_lanes: false };
-    let all = [Bf16Unit::Plain, Bf16Unit::detect()]
-        .map(|unit| square(unit, Isa::Portable, a, b, [32, 40, 32]));
+    let all = units().map(|unit| square(unit, Isa::Portable, a, b, [32, 40, 32]));
     for (row, (plain, unit)) in all[0].0.iter().zip(&all[1].0).enumerate() {
         for (plain, unit) in plain.iter().zip(unit) {
             let is_same = plain.to_bits() == unit.to_bits() || plain.is_nan() && unit.is_nan();
@@ -130,9 +134,10 @@ fn tiles_anywhere_in_a_buffer_are_multiplied_as_packed_ones() {
     let packed = [a, b].map(|tiles| [tiles.gathered(0), tiles.gathered(1)]);
     assert_eq!(packed[0][0][1].0[0] & 0xFFFF, of_a[4] & 0xFFFF, "term 5 + 3");
     assert_eq!(packed[0][1][0].0[TILE_LANES] >> 16, of_a[(5 + 17 * pitch) / 2 + 1] & 0xFFFF);
-    let mut expected = Square::default();
-    plain::multiply(&mut expected, [&packed[0][0], &packed[0][1]], [&packed[1][0], &packed[1][1]]);
-    for unit in [Bf16Unit::Plain, Bf16Unit::detect()] {
+    for unit in units() {
+        let mut expected = Square::default();
+        let [a_tiles, b_tiles] = packed.each_ref().map(|tiles| tiles.each_ref().map(|t| &t[..]));
+        unit.run(|multiply| multiply(&mut expected, a_tiles, b_tiles));
         let mut c = Square::default();
         unit.run_at(|multiply| multiply(&mut c, a, b));
         assert_eq!(
@@ -145,6 +150,21 @@ fn tiles_anywhere_in_a_buffer_are_multiplied_as_packed_ones() {
         });
         assert!(refused.is_err(), "a tile outside of its buffer");
     }
+}
+
+#[test]
+fn both_orders_are_sums_of_the_same_terms() {
+    let (a, b) = (numbers(7, 32 * 96), numbers(8, 96 * 32));
+    let a = Bf16Factor { numbers: &a, pitch: 96, rows_are_lanes: true };
+    let b = Bf16Factor { numbers: &b, pitch: 32, rows_are_lanes: false };
+    let [halves, pairs] = [Bf16Order::Halves, Bf16Order::Pairs]
+        .map(|order| square(Bf16Unit::Plain(order), Isa::Portable, a, b, [32, 96, 32]));
+    let mut differs = false;
+    for (halves, pairs) in halves.0.as_flattened().iter().zip(pairs.0.as_flattened()) {
+        assert!((halves - pairs).abs() <= 1e-3, "{halves} and {pairs}");
+        differs |= halves.to_bits() != pairs.to_bits();
+    }
+    assert!(differs, "the orders round differently");
 }
 
 #[test]

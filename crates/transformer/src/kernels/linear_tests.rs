@@ -77,10 +77,8 @@ fn products_in_bf16_are_those_of_rounded_factors_on_any_number_of_threads_by_any
                 reference.push(sum + f64::from(bias));
             }
         }
-        let mut first: Option<Vec<f32>> = None;
-        for (isa, unit) in
-            paths().flat_map(|isa| [Bf16Unit::Plain, Bf16Unit::detect()].map(|unit| (isa, unit)))
-        {
+        let (unit, mut first) = (Bf16Unit::detect(), None::<Vec<f32>>);
+        for (isa, unit) in paths().flat_map(|isa| [unit.plain(), unit].map(|unit| (isa, unit))) {
             for a in [Factor::Rows(&a), Factor::Columns(&a_columns)] {
                 for b in [Factor::Rows(&b), Factor::Columns(&b_columns)] {
                     for threads in [1, 2, 3] {

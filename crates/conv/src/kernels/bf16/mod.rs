@@ -14,9 +14,10 @@ pub(super) use weight_gradient::weight_gradient;
 
 use updraft_simd::{Bf16Unit, Isa};
 
-/// What multiplies tiles beside an instruction set: the portable one uses no unit.
+/// What multiplies tiles beside an instruction set: the portable one uses no unit, with the same bits.
 fn unit(isa: Isa) -> Bf16Unit {
-    if isa == Isa::Portable { Bf16Unit::Plain } else { Bf16Unit::detect() }
+    let unit = Bf16Unit::detect();
+    if isa == Isa::Portable { unit.plain() } else { unit }
 }
 
 /// Numbers of a plane, so that rows of tiles, a plane apart, lie in different lines of a cache.
