@@ -95,6 +95,9 @@ pub(crate) fn isa_named(name: &str) -> Result<Isa> {
 /// The name of KAN layers' eight bits among the paths: asked for, never picked.
 pub(crate) const KAN_INT8: &str = "int8";
 
+/// The name of KAN layers with products of bf16 among the paths: asked for, never picked.
+pub(crate) const KAN_BF16: &str = "products-bf16";
+
 /// The name of KAN layers whose weights were laid out before: asked for, never picked.
 pub(crate) const KAN_PACKED: &str = "packed";
 
@@ -149,6 +152,9 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         for form in [KAN_PACKED, KAN_INT8] {
             strategies.push(here(&format!("updraft-{form}"), Role::Variant));
         }
+    }
+    if matches!(problem, Problem::KanLayer(layer) if layer.multiplies_bf16()) {
+        strategies.push(here(&format!("updraft-{KAN_BF16}"), Role::Variant));
     }
     if matches!(problem, Problem::Conv2d(of) if of.is_winograd()) {
         strategies.push(here(&format!("updraft-{DIRECT}"), Role::Variant));
@@ -315,7 +321,8 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         }
         Some(rest) => {
             let names = Isa::ALL.map(Isa::name).into_iter();
-            let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT, RECOMPUTE]);
+            let mut names =
+                names.chain([KAN_PACKED, KAN_INT8, KAN_BF16, FLOATS, DIRECT, RECOMPUTE]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }

@@ -12,6 +12,7 @@ use updraft_kan::slices::{
     Weights, backward, forward,
 };
 use updraft_kan::{KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
+use updraft_simd::Products;
 
 use crate::formula;
 use crate::gpu::{self, TF32};
@@ -19,7 +20,9 @@ use crate::problem::kan_pass::{KanPass, parameter};
 use crate::problem::{
     Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, kan_beside, numbers, widened,
 };
-use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, KAN_PACKED, Kernels, isa_named};
+use crate::strategy::{
+    EXPANDED_LINEAR, GAUSSIANS, KAN_BF16, KAN_INT8, KAN_PACKED, Kernels, isa_named,
+};
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +70,15 @@ impl KanLayer {
 }
 
 impl KanLayer {
+    /// Whether the kernels multiply bf16 if they are asked to.
+    pub(crate) fn multiplies_bf16(&self) -> bool {
+        let weights = Weights { base: Some(&[]), scaler: Some(&[]), ..Weights::default() };
+        self.geometry().is_ok_and(|geometry| {
+            let geometry = geometry.with_products(Products::Bf16);
+            geometry.multiplies_bf16(Isa::detect(), &weights, self.batch)
+        })
+    }
+
     /// By the documented error of [`QuantizedLayer`].
     fn compare_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
         let Numbers { x, spline, scaler, .. } = self.numbers();
@@ -153,13 +165,17 @@ impl Task for KanLayer {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
             Kernels::Forced(KAN_INT8) => return Ok(Box::new(InBytes::new(self, site.threads)?)),
+            Kernels::Forced(KAN_BF16) => {
+                let isa = Isa::detect();
+                return Ok(Box::new(OnSlices::new(self, isa, Products::Bf16, site.threads)?));
+            }
             Kernels::Forced(KAN_PACKED) => return Ok(Box::new(Packed::new(self, &site.device)?)),
             Kernels::Forced(name) if gpu::form_named(name).is_some() => {
                 gpu::form_named(name).map(LayerPath::CubeIn)
             }
             Kernels::Forced(name) => {
                 let isa = isa_named(name)?;
-                return Ok(Box::new(OnSlices::new(self, isa, site.threads)?));
+                return Ok(Box::new(OnSlices::new(self, isa, Products::F32, site.threads)?));
             }
             Kernels::Ours => None,
             Kernels::Burn => Some(LayerPath::Plain),
@@ -235,12 +251,12 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &KanLayer, isa: Isa, threads: usize) -> Result<Self> {
+    fn new(problem: &KanLayer, isa: Isa, products: Products, threads: usize) -> Result<Self> {
         let numbers = problem.numbers();
         let like = |values: &Vec<f32>| vec![0.0; values.len()];
         Ok(Self {
             isa,
-            geometry: Arc::new(problem.geometry()?),
+            geometry: Arc::new(problem.geometry()?.with_products(products)),
             pass: problem.pass,
             y: like(&numbers.g),
             dx: like(&numbers.x),

@@ -2,6 +2,7 @@
 
 use updraft_simd::{Isa, over};
 
+use super::bf16;
 use super::cpu::{ForwardJob, OUTPUT_LINES, line};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::scratch::Scratch;
@@ -32,6 +33,10 @@ pub fn forward(
     length("y", batch.saturating_mul(geometry.out_features()), y)?;
     if !isa.is_available() {
         return Err(LayerError::Isa { isa });
+    }
+    if let Some(plan) = bf16::Plan::of(isa, geometry, &weights, batch) {
+        bf16::forward(&plan, &weights, x, y, scratch.of_bf16(), threads);
+        return Ok(());
     }
     let job = ForwardJob { geometry, weights, packed: None, x };
     in_tasks(isa, &job, y, scratch, threads);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use updraft_simd::Isa;
+use updraft_simd::{Isa, Products};
 
 use super::activation::Activation;
 use crate::grid::Grid;
@@ -23,6 +23,7 @@ pub struct LayerGeometry {
     in_features: usize,
     out_features: usize,
     activation: Activation,
+    products: Products,
 }
 
 /// The parameters of a layer, row by row.
@@ -162,7 +163,8 @@ impl LayerGeometry {
         {
             return Err(LayerError::GridFeatures { grid: features, in_features });
         }
-        Ok(Self { grid, in_features, out_features, activation })
+        let products = Products::F32;
+        Ok(Self { grid, in_features, out_features, activation, products })
     }
 
     /// The knots.
@@ -187,6 +189,23 @@ impl LayerGeometry {
     #[must_use]
     pub const fn activation(&self) -> Activation {
         self.activation
+    }
+
+    /// The same layer with these products: of [`Products::Bf16`], large layers of splines of degrees 1 to
+    /// 3 over equal intervals round the values of all functions, the coefficients and the gradients of
+    /// outputs to bf16, if the processor multiplies them in less time than those that are not zero in
+    /// f32. Sums stay in f32.
+    ///
+    /// A coefficient that is infinite then makes all outputs NaN. Convolutions stay in f32.
+    #[must_use]
+    pub fn with_products(self, products: Products) -> Self {
+        Self { products, ..self }
+    }
+
+    /// The numbers that are multiplied.
+    #[must_use]
+    pub const fn products(&self) -> Products {
+        self.products
     }
 
     /// Edges: `in_features · out_features`.

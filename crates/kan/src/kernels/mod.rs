@@ -2,6 +2,7 @@
 
 mod activation;
 mod backward;
+mod bf16;
 mod conv;
 mod cpu;
 #[cfg(feature = "cube")]

@@ -3,6 +3,7 @@
 
 pub(crate) use updraft_simd::{Aligned, grown};
 
+use super::bf16::Bf16Scratch;
 use super::conv::Pixels;
 use super::winograd::Space;
 
@@ -13,6 +14,8 @@ use super::winograd::Space;
 pub struct Scratch {
     pub(crate) shared: Aligned,
     pub(crate) of_threads: Vec<Workspace>,
+    /// For products of bf16.
+    pub(crate) bf16: Option<Box<Bf16Scratch>>,
 }
 
 /// The scratch memory of one thread.
@@ -97,14 +100,20 @@ impl Scratch {
     /// An empty scratch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { shared: Aligned::new(), of_threads: Vec::new() }
+        Self { shared: Aligned::new(), of_threads: Vec::new(), bf16: None }
     }
 
     /// The allocated memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_threads = self.of_threads.iter().map(Workspace::bytes).sum::<usize>();
-        self.shared.bytes() + bytes(&self.of_threads) + of_threads
+        let of_bf16 = self.bf16.as_ref().map_or(0, |scratch| scratch.bytes());
+        self.shared.bytes() + bytes(&self.of_threads) + of_threads + of_bf16
+    }
+
+    /// The scratch memory of products of bf16.
+    pub(crate) fn of_bf16(&mut self) -> &mut Bf16Scratch {
+        self.bf16.get_or_insert_default()
     }
 
     /// Returns `shared` numbers for all threads, and the memory of each of `threads`, with the

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::{DType, Device, Tensor, assert_shape};
+#[cfg(feature = "flex")]
+use updraft_simd::Products;
 
 use super::packed_cache::PackedCache;
 use super::plain;
@@ -143,6 +145,8 @@ impl fmt::Display for LayerPath {
 /// and the parameters.
 /// Without gradients, the kernels on the CPU keep the packed weights in `cache` and read them again
 /// while the parameters do not change; outputs are the same to the bit.
+/// Within a scope of [`Products::Bf16`](updraft_simd::Products), the kernels on the CPU compute both
+/// passes of large layers with products of bf16, where the processor is faster at them.
 /// f64, other grids on GPUs, and every other backend take burn's own operations, with the same
 /// result; there the bases of bf16 and f16 are computed in f32 too.
 ///
@@ -182,8 +186,14 @@ pub(crate) fn layer(
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            let geometry = Geometry::Linear(Arc::clone(geometry));
-            fused::layer(x, parameters, geometry, Some(isa), None, cache)
+            let products = Products::current();
+            let (geometry, cache) = if products == Products::F32 {
+                (Arc::clone(geometry), cache)
+            } else {
+                // Packed weights are those of products in f32.
+                (Arc::new(LayerGeometry::clone(geometry).with_products(products)), None)
+            };
+            fused::layer(x, parameters, Geometry::Linear(geometry), Some(isa), None, cache)
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),

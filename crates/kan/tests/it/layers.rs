@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_kan::{Activation, Kan, KanConfig, KanLinear, KanLinearConfig, LayerPath, Outside};
+use updraft_simd::{Bf16Unit, Products};
 use updraft_testing::{
     Numbers, assert_close, assert_close_to_largest, autodiff_devices, devices, gradient_check,
     in_dtype, parameter_gradient_check, parameter_gradients, tolerance,
@@ -268,4 +269,29 @@ fn a_config_that_makes_no_layer_is_refused() {
     assert_eq!(message, "a layer needs inputs and outputs, got 0 and 3");
     let error = KanConfig::new(vec![3]).validate().unwrap_err();
     assert_eq!(error.to_string(), "a network needs at least 2 widths, got 1");
+}
+
+#[test]
+fn a_scope_of_products_in_bf16_reaches_the_gradients_and_ends() {
+    let device = Device::flex().autodiff();
+    device.seed(9);
+    let layer = KanLinearConfig::new(64, 48).with_noise_scale(1.0).init(&device);
+    let (x, g) = (random([160, 64], &device), random([160, 48], &device));
+    let exact = results(&layer, &x, &g);
+    let rounded = Products::Bf16.scope(|| results(&layer, &x, &g));
+    for ((name, exact), (_, rounded)) in exact.iter().zip(&rounded) {
+        let norm = |all: &mut dyn Iterator<Item = f64>| all.map(|x| x * x).sum::<f64>().sqrt();
+        let error = norm(&mut exact.iter().zip(rounded).map(|(a, b)| a - b));
+        let relative = error / norm(&mut exact.iter().copied());
+        match Bf16Unit::detect().is_fast() {
+            true => assert!(relative > 1e-4 && relative < 5e-3, "{name}: {relative}"),
+            false => assert_eq!(relative, 0.0, "there is no unit"),
+        }
+    }
+    assert_eq!(results(&layer, &x, &g), exact, "the scope ended");
+    // Packed weights are of f32: evaluation within the scope does not read them.
+    let (layer, x) = (layer.valid(), x.inner());
+    let all: Vec<_> =
+        (0..3).map(|_| Products::Bf16.scope(|| layer.forward(x.clone())).numbers()).collect();
+    assert!(all.iter().all(|y| *y == all[0]));
 }
