@@ -32,11 +32,23 @@ impl Plane<'_> {
             *window == pair
         })
     }
+
+    /// Whether they are, and rows belong to one window each.
+    pub(super) fn has_apart_pairs(&self) -> bool {
+        let rows = self.windows[0];
+        let are_apart = rows.windows(2).all(|two| two[1].start >= two[0].start + two[0].extent());
+        are_apart && self.has_pairs()
+    }
 }
 
 impl Window {
     /// The depth of a feature map.
     pub(super) const ONE: Self = Self { start: 0, count: 1, step: 1, divisor: 1 };
+
+    /// Inputs from the first to the last.
+    const fn extent(self) -> usize {
+        (self.count - 1) * self.step + 1
+    }
 
     #[inline(always)]
     pub(super) fn inputs(self) -> impl Iterator<Item = usize> + Clone {
@@ -86,6 +98,46 @@ fn join(
             let rest = column.inputs().skip(1);
             let joined = rest.fold(row[column.start], |joined, input| both(joined, row[input]));
             *y = finish(joined, window.divisor * column.divisor);
+        }
+    }
+}
+
+/// Reduces the rows of every window over the slices of `depth`, then pairs of neighbors.
+///
+/// Four rows are read at once, so that a window of two slices and rows writes no row twice.
+#[inline(always)]
+fn join_pairs(
+    plane: Plane<'_>,
+    depth: Window,
+    x: &[f32],
+    y: &mut [f32],
+    row: &mut [f32],
+    both: impl Fn(f32, f32) -> f32,
+    finish: impl Fn(f32, usize) -> f32,
+) {
+    let Plane { size: [height, width], windows: [rows, columns] } = plane;
+    for (window, y) in rows.iter().zip(y.chunks_exact_mut(columns.len())) {
+        let slices = depth.inputs().map(|slice| slice * height);
+        let mut taps = slices
+            .flat_map(|slice| window.inputs().map(move |row| (slice + row) * width))
+            .map(|tap| &x[tap..][..width]);
+        let (count, mut next) = (depth.count * window.count, || taps.next().unwrap_or_default());
+        if count == 4 {
+            let [a, b, c, d] = [next(), next(), next(), next()];
+            for ((((row, &a), &b), &c), &d) in row.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *row = both(both(a, b), both(c, d));
+            }
+        } else {
+            row.copy_from_slice(next());
+            for _ in 1..count {
+                for (row, &x) in row.iter_mut().zip(next()) {
+                    *row = both(*row, x);
+                }
+            }
+        }
+        let divisor = depth.divisor * window.divisor * columns[0].divisor;
+        for (&[left, right], y) in row.as_chunks().0.iter().zip(y) {
+            *y = finish(both(left, right), divisor);
         }
     }
 }
@@ -143,6 +195,26 @@ dispatch! {
             Pooling::Max => join(plane, x, y, row, larger, |largest, _| largest),
             Pooling::Average => {
                 join(plane, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
+            }
+        }
+    }
+
+    /// Pools the slices of `depth` of a volume whose windows have [apart
+    /// pairs](Plane::has_apart_pairs); `row` as above.
+    pub(crate) fn pool_pairs(
+        _simd,
+        pooling: Pooling,
+        plane: Plane<'_>,
+        depth: Window,
+        x: &[f32],
+        y: &mut [f32],
+        row: &mut [f32],
+    ) {
+        match pooling {
+            Pooling::Max => join_pairs(plane, depth, x, y, row, larger, |largest, _| largest),
+            Pooling::Average => {
+                let mean = |sum: f32, divisor: usize| sum / divisor as f32;
+                join_pairs(plane, depth, x, y, row, |a, b| a + b, mean);
             }
         }
     }

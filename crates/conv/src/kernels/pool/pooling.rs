@@ -235,6 +235,7 @@ pub(crate) fn pool_into<'a, const D: usize>(
 ) {
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     let (vectors, plane) = (isa.vectors(), geometry.plane());
+    let has_apart_pairs = plane.has_apart_pairs();
     let (_, mut own) = scratch.split(0, threads(asked_threads), geometry.own_len());
     over(y, &mut own, |index, y, own| {
         let x = &x[index * geometry.input_plane()..][..geometry.input_plane()];
@@ -243,6 +244,10 @@ pub(crate) fn pool_into<'a, const D: usize>(
             return plane::pool(vectors, pooling, plane, x, y, row);
         };
         for (window, y) in depths.iter().zip(y.chunks_exact_mut(plane.output_len())) {
+            if has_apart_pairs {
+                plane::pool_pairs(vectors, pooling, plane, *window, x, y, row);
+                continue;
+            }
             let of = |depth: usize| &x[depth * plane.input_len()..][..plane.input_len()];
             joined.copy_from_slice(of(window.start));
             for depth in window.inputs().skip(1) {
