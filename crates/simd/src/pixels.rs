@@ -3,11 +3,14 @@
 
 use crate::{Isa, Simd, dispatch};
 
-/// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`. Channels
-/// are `plane` numbers apart.
+/// Copies a part of an image to `[rows][columns][filled]`, with zeros outside of the image and for
+/// channels that it does not have.
+///
+/// Channels of the image are `plane` numbers apart, and `filled` is at least their number. The first row
+/// and column of the part may be negative or beyond the image.
 ///
 /// # Panics
-/// If a slice is too short, or the CPU does not have `isa`.
+/// If a slice is too short, `filled` is less than the channels, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "the size and place of a part of an image")]
 pub fn by_pixel(
     isa: Isa,
@@ -19,6 +22,12 @@ pub fn by_pixel(
     [rows, columns]: [usize; 2],
     to: &mut [f32],
 ) {
+    assert!(filled >= channels, "room for all channels");
+    let numbers = rows.saturating_mul(columns).saturating_mul(filled);
+    assert!(numbers <= to.len(), "the target is too short");
+    if numbers == 0 {
+        return;
+    }
     let inside = |axis: usize, count: usize, size: usize| {
         let from = first[axis].clamp(0, size as isize);
         let before = ((from - first[axis]) as usize).min(count);
@@ -64,8 +73,11 @@ pub fn transpose(
     if rows == 0 || columns == 0 {
         return;
     }
-    assert!((rows - 1) * from_pitch + columns <= from.len(), "the source is too short");
-    assert!((columns - 1) * to_pitch + rows <= to.len(), "the target is too short");
+    let end = |count: usize, pitch: usize, len: usize| {
+        (count - 1).saturating_mul(pitch).saturating_add(len)
+    };
+    assert!(end(rows, from_pitch, columns) <= from.len(), "the source is too short");
+    assert!(end(columns, to_pitch, rows) <= to.len(), "the target is too short");
     let lanes = isa.lanes();
     let (square_rows, square_columns) = (rows / lanes * lanes, columns / lanes * lanes);
     let squares = [square_rows, square_columns];

@@ -1,7 +1,7 @@
 //! Winograd's transforms of tiles, each a product with a small matrix on both sides; lanes are
 //! channels.
 //!
-//! The minimal algorithm F(4, 3) at the points 0, ±5/8, ±3/2 and ∞: four neighbouring results of
+//! The minimal algorithm F(4, 3) at the points 0, ±5/8, ±3/2 and ∞: four neighboring results of
 //! a kernel of three by six products instead of twelve, and on both axes 36 instead of 144.
 //! With the matrices `A`, `B` and `G` of these points a tile of results is
 //! `Aᵀ((G·w·Gᵀ) ⊙ (Bᵀ·x·B))A`, and the kernel's gradient is `Gᵀ((A·dy·Aᵀ) ⊙ (Bᵀ·x·B))G`.
@@ -72,15 +72,21 @@ pub struct Squares {
 impl Squares {
     /// The numbers up to the end of the last square's last vector.
     fn end(&self, count: [usize; 2], size: usize, vectors: usize) -> usize {
-        let square = (count[0] - 1) * self.apart[0] + (count[1] - 1) * self.apart[1];
-        square + (size - 1) * (self.step[0] + self.step[1]) + vectors
+        let times = usize::saturating_mul;
+        let numbers = [
+            times(count[0] - 1, self.apart[0]),
+            times(count[1] - 1, self.apart[1]),
+            times(size - 1, self.step[0]),
+            times(size - 1, self.step[1]),
+        ];
+        numbers.into_iter().fold(vectors, usize::saturating_add)
     }
 }
 
 /// A transform of many squares.
 #[derive(Debug, Clone, Copy)]
 pub struct TransformJob<'a> {
-    /// Which one.
+    /// The transform to compute.
     pub transform: Transform,
     /// The numbers that are transformed.
     pub input: &'a [f32],
@@ -95,10 +101,12 @@ pub struct TransformJob<'a> {
 }
 
 impl TransformJob<'_> {
-    /// Computes the squares of `output`; for results, returns whether all are finite.
+    /// Computes the squares of `output`. For results and gradients of weights, returns whether all are
+    /// finite; otherwise `true`.
     ///
     /// # Panics
-    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, `channels` is not a multiple of the vector, or the
+    /// CPU does not have `isa`.
     pub fn run(&self, isa: Isa, output: &mut [f32]) -> bool {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.count.contains(&0) {

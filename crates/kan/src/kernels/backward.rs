@@ -5,6 +5,7 @@ use std::ops::Range;
 use updraft_simd::{Isa, over};
 
 use super::bf16;
+use super::coefficients::CoefficientGradients;
 use super::cpu::{GradientJob, INPUTS, finish_row, layer_tile, line, pack, rows_of_weights};
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
 use super::scratch::Scratch;
@@ -53,8 +54,9 @@ pub fn backward(
     let is_summed = outputs.is_wanted();
 
     if let Some(plan) = bf16::Plan::of(isa, geometry, &weights, batch) {
-        let scratch = scratch.of_bf16();
-        bf16::backward(&plan, &weights, x, dy, dx, outputs, scratch, threads);
+        let Outputs { spline, base, scaler } = outputs;
+        let wanted = CoefficientGradients { functions: spline, base, factors: scaler };
+        bf16::backward(&plan, &weights, x, dy, dx, wanted, scratch.of_bf16(), threads);
         return Ok(());
     }
     let plan = Plan::new(isa, geometry, &weights, batch);
@@ -234,18 +236,6 @@ pub(super) struct Outputs<'a> {
 impl<'a> Outputs<'a> {
     pub(super) fn is_wanted(&self) -> bool {
         self.spline.is_some() || self.base.is_some() || self.scaler.is_some()
-    }
-
-    /// Splits those of so many edges off.
-    pub(super) fn take(&mut self, edges: usize, bases: usize) -> Self {
-        let off = |all: &mut Option<&'a mut [f32]>, count: usize| {
-            all.as_mut().and_then(|all| all.split_off_mut(..count))
-        };
-        Self {
-            spline: off(&mut self.spline, edges * bases),
-            base: off(&mut self.base, edges),
-            scaler: off(&mut self.scaler, edges),
-        }
     }
 
     /// Splits the gradients into `blocks` blocks of `edges` edges.

@@ -196,7 +196,9 @@ impl LayerGeometry {
     /// outputs to bf16, if the processor multiplies them in less time than those that are not zero in
     /// f32. Sums stay in f32.
     ///
-    /// A coefficient that is infinite then makes all outputs NaN. Convolutions stay in f32.
+    /// A coefficient that is infinite then makes its output NaN or infinite in every sample, and a gradient
+    /// of an output that is not finite reaches all coefficients of that output. Coefficients above
+    /// 3.39e38 count as infinite. Convolutions stay in f32.
     #[must_use]
     pub fn with_products(self, products: Products) -> Self {
         Self { products, ..self }

@@ -8,7 +8,7 @@ use super::cpu::{
 };
 use super::geometry::{LayerGeometry, Weights};
 use super::scratch::{Taps, Workspace};
-use super::{backward, forward};
+use super::{backward, bf16, forward};
 
 /// The memory of a layer's passes in bytes.
 ///
@@ -64,13 +64,18 @@ impl LayerMemory {
         let parameters = edges * (geometry.grid().bases() + parts) + bias;
         let layer = Layer { isa, geometry, weights, batch };
         let threads = updraft_simd::threads(threads);
+        let [forward_scratch, backward_scratch] =
+            match bf16::Plan::of(isa, geometry, weights, batch) {
+                Some(plan) => [plan.forward_bytes(threads), plan.backward_bytes(threads)],
+                None => [layer.forward(threads), layer.backward(threads)],
+            };
         Self {
             parameters: FLOAT * parameters,
             outputs: FLOAT * batch * outputs,
             packed: FLOAT * numbers_of_all(isa, geometry, weights),
             gradients: FLOAT * (batch * inputs + parameters),
-            forward_scratch: layer.forward(threads),
-            backward_scratch: layer.backward(threads),
+            forward_scratch,
+            backward_scratch,
         }
     }
 }

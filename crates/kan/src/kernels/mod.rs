@@ -3,6 +3,7 @@
 mod activation;
 mod backward;
 mod bf16;
+mod coefficients;
 mod conv;
 mod cpu;
 #[cfg(feature = "cube")]
@@ -15,6 +16,7 @@ mod forward;
 mod geometry;
 mod memory;
 mod packed;
+mod pixel_functions;
 mod quantized;
 #[cfg(any(test, feature = "reference"))]
 #[cfg_attr(

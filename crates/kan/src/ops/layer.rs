@@ -18,6 +18,8 @@ use super::{
     listed::{Kernels, kernels_of},
 };
 use crate::grid::Grid;
+#[cfg(feature = "flex")]
+use crate::kernels::Weights;
 use crate::kernels::{CubeForm, Isa, LayerGeometry};
 
 /// A layer's parameters, as tensors.
@@ -137,6 +139,25 @@ impl fmt::Display for LayerPath {
     }
 }
 
+/// The layer with products of bf16, if a batch is computed so.
+#[cfg(feature = "flex")]
+fn narrow(
+    geometry: &LayerGeometry,
+    isa: Isa,
+    Parameters { base, scaler, bias, .. }: &Parameters,
+    batch: usize,
+) -> Option<Arc<LayerGeometry>> {
+    let given = |is_there: bool| is_there.then_some(&[][..]);
+    let weights = Weights {
+        spline: &[],
+        base: given(base.is_some()),
+        scaler: given(scaler.is_some()),
+        bias: given(bias.is_some()),
+    };
+    let geometry = geometry.clone().with_products(Products::Bf16);
+    geometry.multiplies_bf16(isa, &weights, batch).then(|| Arc::new(geometry))
+}
+
 /// Computes a layer's outputs, `[batch, out_features]`, of `x`, `[batch, in_features]`.
 ///
 /// On flex it runs our kernels, and on GPUs too if they compute the grid, in f32: bf16 and f16 are
@@ -186,12 +207,13 @@ pub(crate) fn layer(
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            let products = Products::current();
-            let (geometry, cache) = if products == Products::F32 {
-                (Arc::clone(geometry), cache)
-            } else {
+            let narrow = (Products::current() == Products::Bf16)
+                .then(|| narrow(geometry, isa, &parameters, x.dims()[0]))
+                .flatten();
+            let (geometry, cache) = match narrow {
                 // Packed weights are those of products in f32.
-                (Arc::new(LayerGeometry::clone(geometry).with_products(products)), None)
+                Some(geometry) => (geometry, None),
+                None => (Arc::clone(geometry), cache),
             };
             fused::layer(x, parameters, Geometry::Linear(geometry), Some(isa), None, cache)
         }

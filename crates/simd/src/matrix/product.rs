@@ -90,6 +90,8 @@ pub fn multiply<S: Simd>(
     let of_last = filled - (panels - 1) * width;
     let last = (panels - 1) * right.pitch[0] + (depth - 1) * right.pitch[1] + of_last;
     assert!(last <= right.panels.len(), "panels are missing");
+    let before = panels.saturating_sub(2) * right.pitch[0] + (depth - 1) * right.pitch[1] + width;
+    assert!(panels == 1 || before <= right.panels.len(), "panels are missing");
     assert!((rows - 1) * c_pitch + filled <= c.len(), "the result is too short");
     for first in (0..depth).step_by(DEPTH) {
         let steps = DEPTH.min(depth - first);

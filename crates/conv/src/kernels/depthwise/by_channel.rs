@@ -3,8 +3,7 @@
 //! The vector's planes are transposed to pixels of lanes, in which every tap is a product of
 //! vectors at any stride, and the results are transposed back to planes.
 
-use updraft_simd::pixels::by_pixel;
-use updraft_simd::pixels::transpose;
+use updraft_simd::pixels::{by_pixel, transpose};
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
 use super::channel_tile::{DepthwiseJob, DepthwiseWeightJob, Grid};

@@ -4,18 +4,18 @@ use updraft_simd::{
     BF16_SQUARE, Bf16Factor, Cut, Kernel, Simd, TILE_LANES, TILE_TERMS, grown, over, threads,
 };
 
-use super::coefficients::{add_square, finish, gather, pack_panels};
+use super::coefficients::{add_square, coefficients, finish, gather, pack_panels};
 use super::forward::{Values, copy_inputs, pack_rows};
 use super::plan::{Chunk, Plan, ROWS};
 use super::scratch::{Bf16Scratch, OfThread};
-use crate::kernels::backward::Outputs;
+use crate::kernels::coefficients::CoefficientGradients;
 use crate::kernels::cpu::PixelSplines;
 use crate::kernels::geometry::Weights;
-use crate::kernels::winograd::PixelFunctions;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// Computes the gradients of `Σ y·dy`; those that are wanted are overwritten.
 ///
-/// Sums over rows are in their order, whatever the number of threads.
+/// The order of sums depends on the unit and the batch, not on the number of threads.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(crate) fn backward(
     plan: &Plan,
@@ -23,7 +23,7 @@ pub(crate) fn backward(
     x: &[f32],
     dy: &[f32],
     dx: Option<&mut [f32]>,
-    parameters: Outputs<'_>,
+    parameters: CoefficientGradients<'_>,
     scratch: &mut Bf16Scratch,
     threads: usize,
 ) {
@@ -56,10 +56,11 @@ fn of_inputs(
         let own = rest.split_off_mut(..tiles_of(chunk));
         all.push((chunk, own.expect("as many tiles as all chunks have")));
     }
+    let of = &coefficients(plan, weights);
     over(all, spaces, |_, (chunk, to), space| {
         let depth = plan.depth(chunk);
         let numbers = space.values.grown(depth * outputs);
-        gather(plan, weights, chunk, numbers);
+        gather(plan, of, chunk, numbers);
         let factor = Bf16Factor { numbers, pitch: outputs, rows_are_lanes: true };
         pack_panels(plan, factor, 0, [depth, outputs], to);
     });
@@ -113,7 +114,7 @@ fn of_parameters(
     weights: &Weights<'_>,
     x: &[f32],
     dy: &[f32],
-    mut parameters: Outputs<'_>,
+    mut parameters: CoefficientGradients<'_>,
     scratch: &mut Bf16Scratch,
     asked_threads: usize,
 ) {
@@ -131,9 +132,10 @@ fn of_parameters(
     });
 
     let right = &*right;
+    let of = &coefficients(plan, weights);
     let mut tasks = Vec::new();
     for chunk in plan.chunks() {
-        tasks.push((chunk, parameters.take(chunk.count * outputs, plan.splines.count())));
+        tasks.push((chunk, parameters.take(chunk.count, of)));
     }
     over(tasks, spaces, |_, (chunk, parameters), space| {
         let depth = plan.depth(chunk);
@@ -163,7 +165,7 @@ fn of_parameters(
                 }
             });
         }
-        finish(plan, weights, chunk, sums, parameters);
+        finish(plan, of, chunk, sums, parameters);
     });
 }
 

@@ -5,12 +5,12 @@ use updraft_simd::{
     pack_left, threads,
 };
 
-use super::coefficients::{add_square, gather, pack_panels};
+use super::coefficients::{add_square, coefficients, gather, pack_panels};
 use super::plan::{Chunk, Plan, ROWS};
 use super::scratch::{Bf16Scratch, OfThread};
 use crate::kernels::cpu::PixelSplines;
 use crate::kernels::geometry::Weights;
-use crate::kernels::winograd::PixelFunctions;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// Computes a layer's outputs `y`, `[rows][outputs]`, of `x`, `[rows][inputs]`.
 ///
@@ -34,10 +34,11 @@ pub(crate) fn forward(
         let own = rest.split_off_mut(..steps_of(chunk) * panels);
         all.push((chunk, own.expect("as many tiles as all chunks have")));
     }
+    let of = &coefficients(plan, weights);
     over(all, spaces, |_, (chunk, to), space| {
         let depth = plan.depth(chunk);
         let numbers = space.values.grown(depth * outputs);
-        gather(plan, weights, chunk, numbers);
+        gather(plan, of, chunk, numbers);
         let factor = Bf16Factor { numbers, pitch: outputs, rows_are_lanes: false };
         pack_panels(plan, factor, 0, [outputs, depth], to);
     });
@@ -86,7 +87,7 @@ pub(crate) fn forward(
     });
 }
 
-/// Copies the inputs of a chunk, `[rows][filled]`, with zeros behind the last one.
+/// Copies the inputs of a chunk, `[rows][filled]`, with zeros after the last one.
 pub(super) fn copy_inputs(plan: &Plan, chunk: Chunk, x: &[f32], to: &mut [f32]) {
     for (x, to) in x.chunks_exact(plan.inputs).zip(to.chunks_exact_mut(chunk.filled)) {
         let (own, behind) = to.split_at_mut(chunk.count);
@@ -95,7 +96,7 @@ pub(super) fn copy_inputs(plan: &Plan, chunk: Chunk, x: &[f32], to: &mut [f32]) 
     }
 }
 
-/// Packs lanes of a left factor, `[tiles of lanes][steps]`, with zeros behind the last one.
+/// Packs lanes of a left factor, `[tiles of lanes][steps]`, with zeros after the last one.
 pub(super) fn pack_rows(
     plan: &Plan,
     factor: Bf16Factor<'_>,

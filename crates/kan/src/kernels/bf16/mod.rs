@@ -8,6 +8,7 @@
 mod backward;
 mod coefficients;
 mod forward;
+mod memory;
 mod plan;
 mod scratch;
 #[cfg(test)]

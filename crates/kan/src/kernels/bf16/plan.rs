@@ -1,4 +1,4 @@
-//! Which layers are computed so, and the partition of their inputs.
+//! Which layers multiply bf16, and the partition of their inputs.
 
 use updraft_simd::{BF16_SQUARE, Bf16Unit, Isa, Products, TILE_LANES, TILE_TERMS};
 
@@ -9,14 +9,20 @@ use crate::kernels::geometry::{LayerGeometry, Weights};
 /// saves.
 const FEWEST: usize = 32;
 
-/// Rows of a batch at least, and terms of an input at most, for a unit of vectors and for tiles. On a
-/// Zen 4, whose unit is of vectors, 9 terms took 0.8 of the time in f32 with 1024 rows and the same time
-/// with 64; products in f32 are of the functions alone that are not zero.
+/// Rows of a batch at least, for a unit of vectors and for tiles.
 const FEWEST_ROWS: [usize; 2] = [128, 32];
-const MOST_TERMS: [usize; 2] = [9, usize::MAX];
+
+/// Tenths of the products in f32, which are of the functions alone that are not zero, that all terms may
+/// be at most. On a Zen 4, whose unit is of vectors, 9 terms in place of 5 products took 0.8 of the time
+/// with 1024 rows and the same time with 64. The bound of tiles follows from their rate, about fifteen
+/// times that of f32; the layer was not timed with them.
+const MOST_TERMS: [usize; 2] = [18, 80];
 
 /// Terms of a chunk: they stay in the second-level cache for the rows of a piece.
 const TERMS: usize = 640;
+
+/// Chunks that are wanted at least, so that all threads have work.
+const TASKS: usize = 8;
 
 /// Rows that are computed together, by the result or by the sums of coefficients' gradients.
 pub(super) const ROWS: usize = 128;
@@ -32,7 +38,7 @@ pub(crate) struct Plan {
     pub(super) rows: usize,
 }
 
-/// Some inputs, with those that fill the last tile.
+/// Some inputs, with zeros that fill the last tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
     pub(super) first: usize,
@@ -77,7 +83,8 @@ impl Plan {
         let plan = Self::with_unit(isa, unit, geometry, weights, rows)?;
         let kind = usize::from(unit.has_tiles());
         let is_large = plan.inputs.min(plan.outputs) >= FEWEST && rows >= FEWEST_ROWS[kind];
-        (is_large && plan.splines.terms() <= MOST_TERMS[kind]).then_some(plan)
+        let (terms, products) = (plan.splines.terms(), plan.splines.products());
+        (is_large && 10 * terms <= MOST_TERMS[kind] * products).then_some(plan)
     }
 
     /// The plan of a layer whose splines have a closed form.
@@ -96,8 +103,10 @@ impl Plan {
     /// The chunks of inputs.
     pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk> + use<> {
         let terms = self.splines.terms();
-        let each = (TERMS / terms / TILE_TERMS).max(1) * TILE_TERMS;
         let inputs = self.inputs;
+        // The chunks are the tasks of the coefficients' gradients.
+        let most = (TERMS / terms / TILE_TERMS).max(1);
+        let each = most.min(inputs.div_ceil(TASKS * TILE_TERMS)) * TILE_TERMS;
         (0..inputs).step_by(each).map(move |first| {
             let count = each.min(inputs - first);
             Chunk { first, count, filled: count.next_multiple_of(TILE_TERMS) }
@@ -119,7 +128,7 @@ impl Plan {
         self.outputs.next_multiple_of(BF16_SQUARE)
     }
 
-    /// The input and the function of a term of a chunk; `None` behind the last input.
+    /// The input and the function of a term of a chunk; `None` after the last input.
     pub(super) fn term(&self, chunk: Chunk, at: usize) -> Option<[usize; 2]> {
         let (lanes, terms) = (self.isa.lanes(), self.splines.terms());
         let (vector, within) = (at / (terms * lanes), at % (terms * lanes));

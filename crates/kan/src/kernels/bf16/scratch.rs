@@ -37,9 +37,9 @@ impl Bf16Scratch {
             let OfThread { columns, values, sums, left, .. } = thread;
             [columns, values, sums].map(Aligned::bytes).iter().sum::<usize>()
                 + left.capacity() * size_of::<Tile>()
-                + size_of::<OfThread>()
         };
         self.shared.capacity() * size_of::<Tile>()
+            + self.threads.capacity() * size_of::<OfThread>()
             + self.threads.iter().map(of_thread).sum::<usize>()
     }
 }

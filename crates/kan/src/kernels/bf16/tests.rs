@@ -5,7 +5,7 @@ use updraft_testing::scattered_to;
 
 use super::{Bf16Scratch, Plan};
 use crate::grid::{Grid, Outside};
-use crate::kernels::backward::Outputs;
+use crate::kernels::coefficients::CoefficientGradients;
 use crate::kernels::{
     Activation, Gradients, Isa, LayerGeometry, Scratch, Weights, backward, forward,
 };
@@ -80,10 +80,10 @@ impl Case {
         let (scratch, mut all) = (&mut Bf16Scratch::default(), self.empty());
         let [y, of_x, spline, base, scaler] = &mut all;
         super::forward(&plan, weights, &self.x, y, scratch, threads);
-        let parameters = Outputs {
-            spline: Some(spline),
+        let parameters = CoefficientGradients {
+            functions: Some(spline),
             base: self.base.is_some().then_some(base),
-            scaler: self.scaler.is_some().then_some(scaler),
+            factors: self.scaler.is_some().then_some(scaler),
         };
         let (x, dy) = (&self.x, &self.dy);
         super::backward(&plan, weights, x, dy, Some(of_x), parameters, scratch, threads);
@@ -166,4 +166,52 @@ fn a_layer_multiplies_bf16_where_it_is_asked_to_and_that_pays() {
     let layer = LayerGeometry::try_new(other, 32, 32, Activation::Silu).unwrap();
     let layer = layer.with_products(Products::Bf16);
     assert!(Plan::of(isa, &layer, &Weights::default(), 128).is_none(), "no closed form");
+}
+
+#[test]
+fn far_outside_of_the_domain_splines_and_their_slopes_are_zero() {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+    let mut case = Case::new(grid, [40, 34, 33], [false, true, false]);
+    for (row, far) in [f32::INFINITY, f32::NEG_INFINITY, 1e20, -3e38].into_iter().enumerate() {
+        case.x[row * 34..(row + 1) * 34].fill(far);
+    }
+    for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+        let [y, dx, spline, ..] = case.in_bf16(isa, Bf16Unit::detect(), 1);
+        assert!(y[..4 * 33].iter().chain(&dx[..4 * 34]).all(|&number| number == 0.0), "{isa}");
+        assert!(spline.iter().all(|number| number.is_finite()), "{isa}");
+    }
+}
+
+#[test]
+fn the_scratch_of_both_passes_is_what_was_estimated() {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+    for sizes in [[300, 100, 70], [40, 512, 33], [1000, 32, 200]] {
+        let case = Case::new(grid.clone(), sizes, [true; 3]);
+        let (weights, [rows, _, outputs]) = (&case.weights(), sizes);
+        for (isa, threads) in [(Isa::detect(), 1), (Isa::detect(), 3)] {
+            let unit = Bf16Unit::detect();
+            let plan = Plan::with_unit(isa, unit, &case.geometry, weights, rows).unwrap();
+            let near = |what: &str, estimate: usize, scratch: &Bf16Scratch| {
+                let ratio = estimate as f64 / scratch.bytes() as f64;
+                // A thread to which the others leave no work takes no memory.
+                let most = if threads == 1 { 1.1 } else { f64::INFINITY };
+                assert!((0.9..most).contains(&ratio), "{what}, {sizes:?}, {threads}: {ratio}");
+            };
+            let mut scratch = Bf16Scratch::default();
+            let mut y = vec![0.0; rows * outputs];
+            super::forward(&plan, weights, &case.x, &mut y, &mut scratch, threads);
+            near("forward", plan.forward_bytes(threads), &scratch);
+
+            let (mut scratch, mut all) = (Bf16Scratch::default(), case.empty());
+            let [_, of_x, spline, base, scaler] = &mut all;
+            let wanted = CoefficientGradients {
+                functions: Some(spline),
+                base: Some(base),
+                factors: Some(scaler),
+            };
+            let (x, dy) = (&case.x, &case.dy);
+            super::backward(&plan, weights, x, dy, Some(of_x), wanted, &mut scratch, threads);
+            near("backward", plan.backward_bytes(threads), &scratch);
+        }
+    }
 }

@@ -6,15 +6,14 @@ use super::forward::{by_winograd, coefficients};
 use super::geometry::{ConvGeometry, Shapes};
 use super::line::Lines;
 use crate::kernels::backward::{Outputs, SumsLayout};
+use crate::kernels::coefficients::{CoefficientGradients, Coefficients};
 use crate::kernels::cpu::{
     ConvGradientJob, PixelSplines, gradient_tile, numbers_of_conv, pack_conv, pixel_values,
     rows_of_weights,
 };
 use crate::kernels::geometry::{Gradients, Weights};
 use crate::kernels::scratch::Scratch;
-use crate::kernels::winograd::{
-    CoefficientGradients, Coefficients, Plan, input_gradient, weight_gradient,
-};
+use crate::kernels::winograd::{Plan, input_gradient, weight_gradient};
 
 /// Input channels whose gradients are computed together.
 const CHANNELS: usize = 8;
@@ -173,8 +172,8 @@ pub(super) fn backward(
     });
 }
 
-/// Computes gradients by Winograd's algorithm, and returns whether all sums are finite; the gradients
-/// are of no use otherwise.
+/// Computes gradients by Winograd's algorithm, and returns whether all sums are finite; otherwise the
+/// gradients are unspecified.
 fn with_plan(
     (plan, splines, coefficients): (&Plan, PixelSplines, &Coefficients<'_>),
     x: &[f32],

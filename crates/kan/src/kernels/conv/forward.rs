@@ -4,10 +4,11 @@ use updraft_simd::{Isa, over};
 
 use super::geometry::{ConvGeometry, Shapes};
 use super::view::View;
+use crate::kernels::coefficients::Coefficients;
 use crate::kernels::cpu::{ConvJob, PixelSplines, conv_tile, numbers_of_conv, pack_conv};
 use crate::kernels::geometry::Weights;
 use crate::kernels::scratch::Scratch;
-use crate::kernels::winograd::{self, Coefficients, Plan};
+use crate::kernels::winograd::{self, Plan};
 
 /// Computes `y`, `[batch, out_channels, pixels]`; everything fits.
 ///
@@ -32,7 +33,7 @@ pub(super) fn forward(
     let failed =
         winograd::forward(&plan, splines, &coefficients, weights.bias, x, y, packed, spaces);
     let of = [x.len(), y.len()].map(|len| len / shapes.batch);
-    for image in winograd::images(failed, geometry.groups()) {
+    for image in failed {
         let (x, y) = (&x[image * of[0]..][..of[0]], &mut y[image * of[1]..][..of[1]]);
         let shapes = Shapes { batch: 1, ..shapes };
         directly(isa, geometry, weights, has_spline, shapes, x, y, scratch, threads);

@@ -7,6 +7,7 @@ use super::error::ConvError;
 use super::forward::by_winograd;
 use super::geometry::{BaseBranch, ConvGeometry, Shapes};
 use super::line::Lines;
+use super::pass::base_alone;
 use super::view::{PLANE, View};
 use crate::kernels::cpu::{LINE_PITCH, MOST_PIXELS, numbers_of_conv};
 use crate::kernels::geometry::Weights;
@@ -57,17 +58,22 @@ impl LayerMemory {
         let inputs = batch * geometry.in_channels() * shapes.in_pixels();
         let outputs = batch * geometry.out_channels() * shapes.out_pixels();
         let threads = updraft_simd::threads(threads);
-        let [forward, backward] = match by_winograd(isa, geometry, weights, true, shapes) {
-            Some((plan, _)) => [plan.forward_bytes(threads), plan.backward_bytes(threads, 0)],
-            None => direct(isa, geometry, weights, shapes, threads),
+        let pass = |weights: &Weights<'_>, has_spline: bool| {
+            Pass::new(isa, geometry, weights, has_spline, shapes, threads)
         };
         let workspaces = threads * size_of::<Workspace>();
 
         let (mut more_forward, mut more_backward) = (0, 0);
-        if weights.base.is_some() && geometry.base_branch() == BaseBranch::ActivationOfConv {
-            more_forward = FLOAT * outputs;
-            more_backward = FLOAT * (outputs + inputs) + forward;
-        }
+        let [forward, backward] =
+            if weights.base.is_some() && geometry.base_branch() == BaseBranch::ActivationOfConv {
+                let splines = pass(&Weights { base: None, ..*weights }, true);
+                let base = pass(&base_alone(*weights), false);
+                more_forward = FLOAT * outputs;
+                more_backward = FLOAT * (outputs + inputs) + base.bytes[0];
+                splines.and(base)
+            } else {
+                pass(weights, true).bytes
+            };
         Ok(Self {
             parameters: FLOAT * parameters,
             outputs: FLOAT * outputs,
@@ -75,6 +81,40 @@ impl LayerMemory {
             gradients: FLOAT * (inputs + parameters),
             forward_scratch: workspaces + forward + more_forward,
             backward_scratch: workspaces + backward + more_backward,
+        })
+    }
+}
+
+/// A forward and a backward pass.
+struct Pass {
+    is_winograd: bool,
+    /// Of both.
+    bytes: [usize; 2],
+}
+
+impl Pass {
+    fn new(
+        isa: Isa,
+        geometry: &ConvGeometry,
+        weights: &Weights<'_>,
+        has_spline: bool,
+        shapes: Shapes,
+        threads: usize,
+    ) -> Self {
+        let plan = by_winograd(isa, geometry, weights, has_spline, shapes);
+        let bytes = match &plan {
+            Some((plan, _)) => [plan.forward_bytes(threads), plan.backward_bytes(threads, 0)],
+            None => direct(isa, geometry, weights, shapes, threads),
+        };
+        Self { is_winograd: plan.is_some(), bytes }
+    }
+
+    /// The bytes of both in one scratch, of which passes of one kind use the same parts.
+    fn and(self, other: Self) -> [usize; 2] {
+        let is_shared = self.is_winograd == other.is_winograd;
+        [0, 1].map(|pass| match [self.bytes[pass], other.bytes[pass]] {
+            [a, b] if is_shared => a.max(b),
+            [a, b] => a + b,
         })
     }
 }

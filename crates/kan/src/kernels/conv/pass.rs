@@ -144,6 +144,6 @@ fn linear(geometry: &ConvGeometry) -> ConvGeometry {
 }
 
 /// The base branch without bias and factors.
-fn base_alone(weights: Weights<'_>) -> Weights<'_> {
+pub(super) fn base_alone(weights: Weights<'_>) -> Weights<'_> {
     Weights { scaler: None, bias: None, ..weights }
 }

@@ -198,8 +198,10 @@ impl Uniform {
         self.outside
     }
 
-    /// The position of samples in their interval, the factor of slopes, and the number of the interval,
-    /// which with `FADES` may lie outside of the domain.
+    /// The position of samples in their interval, the factor of slopes, and the number of the interval.
+    ///
+    /// With `FADES` the interval may lie outside of the domain. Where all bases are zero, the position is
+    /// some finite number, so that products with it are zero, too.
     #[inline(always)]
     pub(super) fn interval<S: Simd, const T: usize, const FADES: bool>(
         &self,
@@ -208,7 +210,15 @@ impl Uniform {
     ) -> (S::Vector, S::Vector, S::Vector) {
         let Located { place, window, shift, slope_weight } =
             self.locate::<S, T, FADES>(simd, false, x);
-        (place, slope_weight, simd.subtract(window, shift))
+        let interval = simd.subtract(window, shift);
+        if !FADES {
+            return (place, slope_weight, interval);
+        }
+        let [first, end] = [0.5 - T as f32, self.intervals - 1.5 + T as f32].map(|x| simd.splat(x));
+        // NaN stays NaN.
+        let place = simd.where_below([interval, first], simd.zero(), place);
+        let place = simd.where_below([end, interval], simd.zero(), place);
+        (place, slope_weight, interval)
     }
 
     /// Moves samples into the range of the polynomials, and splits them into the interval that they

@@ -8,7 +8,7 @@ use super::function;
 use crate::grid::Outside;
 use crate::kernels::activation::Activation;
 use crate::kernels::geometry::LayerGeometry;
-use crate::kernels::winograd::PixelFunctions;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// The splines of all channels on one grid, and the base branch.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use super::function::{
 use super::layer::{DenseLayer, Parameters};
 use crate::basis::Basis;
 use crate::kernels::cpu;
-use crate::kernels::winograd::PixelFunctions;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// The functions of a convolution's channels, and the base branch.
 #[derive(Clone, Copy)]

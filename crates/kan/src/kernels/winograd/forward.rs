@@ -7,17 +7,17 @@ use updraft_simd::pixels::{by_pixel, transpose};
 use updraft_simd::winograd::{POINTS, RESULTS, Squares, Transform, TransformJob, spread};
 use updraft_simd::{Kernel, MAX_LANES, Simd, over};
 
-use super::coefficients::{Coefficients, lens};
-use super::functions::PixelFunctions;
+use super::coefficients::lens;
 use super::plan::{Plan, SQUARE};
 use super::space::Space;
 use super::tiling::{Part, Strip, TileBox};
+use crate::kernels::coefficients::Coefficients;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// Computes the outputs `y`, `[batch, out_channels, pixels]`, of images `x`.
 ///
-/// Returns the groups of images that have a result which is not finite, `image·groups + group`: such a
-/// number, or a sum that left the range of f32, may have reached results of its tile that it does not
-/// belong to.
+/// Returns the images that have a result which is not finite: such a number, or a sum that left the
+/// range of f32, may have reached results of its tile that it does not belong to.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs and memory")]
 pub(crate) fn forward<F: PixelFunctions, W: AsMut<Space> + Send>(
     plan: &Plan,
@@ -37,22 +37,14 @@ pub(crate) fn forward<F: PixelFunctions, W: AsMut<Space> + Send>(
         coefficients.by_output(plan, place, space.as_mut(), to);
     });
 
-    let failed: Vec<AtomicBool> =
-        (0..plan.batch * plan.groups).map(|_| AtomicBool::new(false)).collect();
+    let failed: Vec<AtomicBool> = (0..plan.batch).map(|_| AtomicBool::new(false)).collect();
     let pass = &Pass { plan, functions, bias, x, packed, failed: &failed };
     over(tasks(plan, y), spaces, |_, task, space| {
         let vectors = plan.isa.vectors();
         vectors.run(Outputs { pass, task, space: space.as_mut() });
     });
     let failed = failed.into_iter().enumerate();
-    failed.filter_map(|(index, failed)| failed.into_inner().then_some(index)).collect()
-}
-
-/// The images of groups that [`forward`] returns, each once.
-pub(crate) fn images(failed: Vec<usize>, groups: usize) -> Vec<usize> {
-    let mut images: Vec<usize> = failed.into_iter().map(|group| group / groups).collect();
-    images.dedup();
-    images
+    failed.filter_map(|(image, failed)| failed.into_inner().then_some(image)).collect()
 }
 
 /// What all tasks share.
@@ -145,7 +137,7 @@ impl<F: PixelFunctions> Kernel for Outputs<'_, '_, F> {
             for (index, image) in strip.images.clone().enumerate() {
                 let from = &products[index * own.tiles() * outputs..];
                 if !to_results(plan, &own, from, [outputs, products_pitch], outputs, results) {
-                    pass.failed[image * plan.groups + group].store(true, Ordering::Relaxed);
+                    pass.failed[image].store(true, Ordering::Relaxed);
                 }
                 let y = &mut y[index * plan.channels[1]..][..plan.channels[1]];
                 let bias = pass.bias.map(|bias| &bias[group * y.len()..][..y.len()]);

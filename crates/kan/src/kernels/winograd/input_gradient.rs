@@ -8,17 +8,18 @@ use updraft_simd::pixels::by_pixel;
 use updraft_simd::winograd::{TAPS, Transform, spread};
 use updraft_simd::{Kernel, Simd, over};
 
-use super::coefficients::{Coefficients, lens};
+use super::coefficients::lens;
 use super::forward::{Seen, to_points, to_results, write};
-use super::functions::PixelFunctions;
 use super::plan::{Plan, SQUARE};
 use super::space::Space;
+use crate::kernels::coefficients::Coefficients;
+use crate::kernels::pixel_functions::PixelFunctions;
 
 /// Computes the gradients `dx` of images, and those of the functions' trained parameters if `sums`,
 /// `[pieces][channels][parameters]`, is not empty.
 ///
-/// Returns whether all gradients of the functions' values are finite; `dx` and `sums` are of no use
-/// otherwise.
+/// Returns whether all gradients of the functions' values are finite; otherwise `dx` and `sums`
+/// are unspecified.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs and memory")]
 pub(crate) fn input_gradient<F: PixelFunctions, W: AsMut<Space> + Send>(
     plan: &Plan,
@@ -76,12 +77,13 @@ fn tasks<'a, F: PixelFunctions>(
 ) -> Vec<Task<'a>> {
     let trained = if sums.is_empty() { 0 } else { functions.trained() };
     let mut tasks = Vec::new();
-    for piece in 0..plan.pieces() {
+    let pieces = plan.pieces_of_images();
+    for piece in 0..pieces.count() {
         for index in 0..plan.groups * plan.blocks() {
             let place = [index / plan.blocks(), index % plan.blocks()];
             let [_, count] = plan.channels_of(place[0], place[1]);
             tasks.push(Task {
-                images: plan.images_of(piece),
+                images: pieces.images_of(piece),
                 place,
                 dx: Vec::new(),
                 sums: sums.split_off_mut(..count * trained).unwrap_or_default(),
@@ -91,12 +93,11 @@ fn tasks<'a, F: PixelFunctions>(
     let Some(dx) = dx else { return tasks };
     let [height, width] = plan.input;
     let channels = plan.groups * plan.channels[0];
-    let of_piece = plan.images_of(0).len().max(1);
     for (index, plane) in dx.chunks_exact_mut(height * width).enumerate() {
         let (image, channel) = (index / channels, index % channels);
         let (group, within) = (channel / plan.channels[0], channel % plan.channels[0]);
         let block = group * plan.blocks() + within / plan.lanes();
-        tasks[image / of_piece * plan.groups * plan.blocks() + block].dx.push(plane);
+        tasks[image / pieces.images * plan.groups * plan.blocks() + block].dx.push(plane);
     }
     tasks
 }
@@ -116,7 +117,8 @@ impl<F: PixelFunctions> Kernel for Gradients<'_, '_, F> {
         let Self { pass, task: Task { images, place, mut dx, sums }, space } = self;
         let &Pass { plan, functions, x, packed, .. } = pass;
         let trained = if sums.is_empty() { 0 } else { functions.trained() };
-        // Parameters of the functions have gradients from the padding, too.
+        // Parameters of the functions have gradients from the padding, too. Results beyond it, which fill
+        // the last tiles, are zero up to rounding.
         let margin = if trained > 0 { plan.padding } else { [0; 2] };
         let tiling = plan.of_inputs(margin);
         let [_, outputs] = plan.channels;
@@ -192,7 +194,7 @@ pub(super) struct OutputGradient<'a> {
 }
 
 impl OutputGradient<'_> {
-    /// Copies pixels of an image, `[pixels][filled]`, with zeros outside of it and behind the last
+    /// Copies pixels of an image, `[pixels][filled]`, with zeros outside of it and after the last
     /// output.
     pub(super) fn pixels(
         &self,

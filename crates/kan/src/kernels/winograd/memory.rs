@@ -37,8 +37,9 @@ impl Plan {
             [self.input_gradient(self.of_inputs(margin), trained), self.weight_gradient()];
         let of_thread = of_inputs.iter().zip(of_outputs).map(|(&a, b)| a.max(b)).sum::<usize>();
         let shared = self.input_gradient_len().max(self.weight_gradient_len());
-        let tasks = self.pieces() * self.groups * self.blocks();
-        let sums = size_of::<f64>() * self.pieces() * self.groups * self.channels[0] * trained;
+        let pieces = self.pieces_of_images().count();
+        let tasks = pieces * self.groups * self.blocks();
+        let sums = size_of::<f64>() * pieces * self.groups * self.channels[0] * trained;
         FLOAT * (shared + threads.min(tasks) * of_thread) + sums
     }
 

@@ -7,7 +7,6 @@
 
 mod coefficients;
 mod forward;
-mod functions;
 mod input_gradient;
 mod memory;
 mod plan;
@@ -15,9 +14,7 @@ mod space;
 mod tiling;
 mod weight_gradient;
 
-pub(crate) use coefficients::{CoefficientGradients, Coefficients};
-pub(crate) use forward::{forward, images};
-pub(crate) use functions::PixelFunctions;
+pub(crate) use forward::forward;
 pub(crate) use input_gradient::input_gradient;
 pub(crate) use plan::Plan;
 pub(crate) use space::Space;

@@ -1,5 +1,7 @@
 //! Which convolutions the algorithm computes, and the sizes of its passes.
 
+use std::ops::Range;
+
 use updraft_simd::Isa;
 use updraft_simd::winograd::{POINTS, RESULTS, TAPS, spread};
 
@@ -15,6 +17,25 @@ const FEWEST_TILES: usize = 64;
 
 /// Points of a tile.
 pub(super) const SQUARE: usize = POINTS * POINTS;
+
+/// The partition of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pieces {
+    batch: usize,
+    /// Images of a piece.
+    pub(super) images: usize,
+}
+
+impl Pieces {
+    pub(crate) fn count(&self) -> usize {
+        self.batch.div_ceil(self.images).max(1)
+    }
+
+    /// The images of a piece.
+    pub(super) fn images_of(&self, piece: usize) -> Range<usize> {
+        piece * self.images..((piece + 1) * self.images).min(self.batch)
+    }
+}
 
 /// The sizes of a convolution of images.
 #[derive(Debug, Clone, Copy)]
@@ -139,28 +160,26 @@ impl Plan {
         self.groups * self.blocks() * SQUARE * self.coefficient_pitches()[1]
     }
 
-    /// Pieces of the batch whose gradients are computed apart, so that all threads have work: fixed by
-    /// the sizes, so that the sums do not depend on the number of threads.
-    pub(crate) fn pieces(&self) -> usize {
-        self.batch.div_ceil(self.images_of_piece()).max(1)
+    /// The pieces of the batch for the gradients of images, which are computed apart, so that all threads
+    /// have work.
+    pub(crate) fn pieces_of_images(&self) -> Pieces {
+        self.pieces(64)
     }
 
-    /// Images of a piece.
-    fn images_of_piece(&self) -> usize {
-        /// Tasks that are wanted.
-        const TASKS: usize = 8;
-        let pieces = (TASKS / (self.groups * self.blocks())).max(1);
-        self.batch.div_ceil(pieces).max(1)
+    /// Those for the gradients of coefficients, each of which has sums of its own.
+    pub(super) fn pieces_of_sums(&self) -> Pieces {
+        self.pieces(8)
     }
 
-    /// The images of a piece.
-    pub(super) fn images_of(&self, piece: usize) -> std::ops::Range<usize> {
-        let images = self.images_of_piece();
-        piece * images..((piece + 1) * images).min(self.batch)
+    /// As many as so many tasks need: fixed by the sizes, so that sums do not depend on the number of
+    /// threads.
+    fn pieces(&self, tasks: usize) -> Pieces {
+        let pieces = (tasks / (self.groups * self.blocks())).max(1);
+        Pieces { batch: self.batch, images: self.batch.div_ceil(pieces).max(1) }
     }
 
     /// Numbers of the sums for the coefficients' gradients of all pieces.
     pub(crate) fn weight_gradient_len(&self) -> usize {
-        self.pieces() * self.forward_len()
+        self.pieces_of_sums().count() * self.forward_len()
     }
 }

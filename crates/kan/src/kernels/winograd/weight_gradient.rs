@@ -7,15 +7,16 @@ use updraft_simd::matrix::{Left, Right, Target, multiply};
 use updraft_simd::winograd::{Transform, spread};
 use updraft_simd::{Kernel, Simd, over};
 
-use super::coefficients::{CoefficientGradients, Coefficients, lens};
+use super::coefficients::{KERNEL, lens};
 use super::forward::{Seen, to_points};
-use super::functions::PixelFunctions;
 use super::input_gradient::OutputGradient;
 use super::plan::{Plan, SQUARE};
 use super::space::Space;
+use crate::kernels::coefficients::{CoefficientGradients, Coefficients};
+use crate::kernels::pixel_functions::PixelFunctions;
 
-/// Computes the gradients of the coefficients, and returns whether all sums are finite; the gradients
-/// are of no use otherwise.
+/// Computes the gradients of the coefficients, and returns whether all sums are finite; otherwise the
+/// gradients are unspecified.
 ///
 /// Pieces of the batch are summed one after the other, whatever the number of threads.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs and memory")]
@@ -30,12 +31,13 @@ pub(crate) fn weight_gradient<F: PixelFunctions, W: AsMut<Space> + Send>(
     spaces: &mut [W],
 ) -> bool {
     let [len, _] = lens(plan);
-    let (blocks, pieces) = (plan.blocks(), plan.pieces());
+    let (blocks, parts) = (plan.blocks(), plan.pieces_of_sums());
+    let pieces = parts.count();
     let place = |index: usize| [index / blocks % plan.groups, index % blocks];
     let all: Vec<_> = sums.chunks_exact_mut(len).take(pieces * plan.groups * blocks).collect();
     let pass = &Pass { plan, functions, x, dy };
     over(all, spaces, |index, sums, space| {
-        let images = plan.images_of(index / (plan.groups * blocks));
+        let images = parts.images_of(index / (plan.groups * blocks));
         let task = Sums { pass, images, place: place(index), sums, space: space.as_mut() };
         plan.isa.vectors().run(task);
     });
@@ -46,7 +48,7 @@ pub(crate) fn weight_gradient<F: PixelFunctions, W: AsMut<Space> + Send>(
     for (index, sums) in sum.chunks_exact_mut(len).enumerate() {
         let [group, block] = place(index);
         let [_, count] = plan.channels_of(group, block);
-        tasks.push((sums, wanted.take(count, coefficients)));
+        tasks.push((sums, wanted.take(count * KERNEL, coefficients)));
     }
     let is_finite = AtomicBool::new(true);
     over(tasks, spaces, |index, (sums, wanted), space| {

@@ -103,6 +103,22 @@ fn what_is_not_finite_reaches_what_sees_it_alone() {
 }
 
 #[test]
+fn far_outside_of_the_domain_splines_and_their_slopes_are_zero() {
+    let geometry = geometry(cubic(), [16, 18], 1, &axes([1, 1]), BaseBranch::default());
+    let mut case = case(geometry, 17, &[8, 7], [false, true, true], 5);
+    let far = [f32::INFINITY, 1e20, 3e38, 50.0];
+    for (index, far) in far.into_iter().flat_map(|far| [far, -far]).enumerate() {
+        case.x[index * 97 + 30] = far;
+    }
+    assert_is_winograd(&case);
+    assert_close(&case);
+    for isa in sets() {
+        let [_, dx, ..] = case.run(isa, &mut Scratch::new(), 1);
+        assert!((0..2 * far.len()).all(|index| dx[index * 97 + 30] == 0.0), "{isa}");
+    }
+}
+
+#[test]
 fn a_gradient_that_is_not_finite_reaches_what_it_belongs_to_alone() {
     let mut case = small();
     // Pixel (3, 2) of output 4 of image 2.

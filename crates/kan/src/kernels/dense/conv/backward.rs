@@ -4,20 +4,21 @@ use updraft_simd::{Isa, over, threads};
 
 use super::chunk::{Job, Task, run};
 use super::plan::{DenseConv, Plan};
+use crate::kernels::coefficients::{CoefficientGradients, Coefficients};
 use crate::kernels::conv::{Shapes, sum_pixels};
 use crate::kernels::dense::backward::{Results, add_pieces, sum_functions};
 use crate::kernels::dense::layer::{DenseGradients, DenseWeights};
 use crate::kernels::dense::pixels::Pixels;
 use crate::kernels::dense::plan::{TASKS, Wants};
 use crate::kernels::dense::scratch::DenseScratch;
-use crate::kernels::winograd::{
-    self, CoefficientGradients, Coefficients, PixelFunctions, input_gradient, weight_gradient,
-};
+use crate::kernels::pixel_functions::PixelFunctions;
+use crate::kernels::winograd::{self, input_gradient, weight_gradient};
 
 /// Computes the gradients of `Σ y·dy`, for `dy`, `[batch, out_channels, pixels]`; `wanted` is
 /// overwritten.
 ///
-/// On one instruction set, the result is bitwise equal for any number of threads.
+/// On one instruction set, the result is bitwise equal for any number of threads. The gradients of `x` may
+/// round differently if those of the functions' parameters are wanted, too.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(crate) fn dense_conv_backward(
     isa: Isa,
@@ -124,8 +125,8 @@ struct Winograd<'a> {
 }
 
 impl Winograd<'_> {
-    /// Computes the gradients, and returns whether all sums are finite; the gradients are of no use
-    /// otherwise.
+    /// Computes the gradients, and returns whether all sums are finite; otherwise the gradients are
+    /// unspecified.
     fn gradients(
         &self,
         x: &[f32],
@@ -141,7 +142,7 @@ impl Winograd<'_> {
             let (packed, sums, spaces) = scratch.split(plan.input_gradient_len(), threads);
             let trained = if functions.is_some() { pixels.trained() } else { 0 };
             sums.clear();
-            sums.resize(plan.pieces() * layer.inputs * trained, 0.0);
+            sums.resize(plan.pieces_of_images().count() * layer.inputs * trained, 0.0);
             let of = coefficients;
             if !input_gradient(plan, pixels, of, x, dy, dx, sums, packed, spaces) {
                 return false;

@@ -42,7 +42,7 @@ pub(crate) fn dense_conv_forward(
     let failed =
         winograd::forward(&plan, pixels, &coefficients, weights.bias, x, y, packed, spaces);
     let of = [x.len(), y.len()].map(|len| len / shapes.batch);
-    for image in winograd::images(failed, conv.geometry.groups) {
+    for image in failed {
         let (x, y) = (&x[image * of[0]..][..of[0]], &mut y[image * of[1]..][..of[1]]);
         let shapes = Shapes { batch: 1, ..shapes };
         directly(isa, conv, weights, x, shapes, y, scratch, asked_threads);

@@ -5,10 +5,11 @@ use std::ops::Range;
 use updraft_simd::Isa;
 
 use super::region::Region;
+use crate::kernels::coefficients::Coefficients;
 use crate::kernels::conv::{ConvGeometry, Shapes};
 use crate::kernels::dense::layer::{DenseLayer, DenseWeights, Parameters, TERMS};
 use crate::kernels::dense::pixels::Pixels;
-use crate::kernels::winograd::{self, Coefficients};
+use crate::kernels::winograd;
 
 /// What the rows of a tile divide on every instruction set.
 const TILE: usize = 12;

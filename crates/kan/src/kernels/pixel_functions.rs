@@ -2,8 +2,8 @@
 
 use updraft_simd::Simd;
 
-/// The functions of a convolution's channels, which are the same for all channels of a block: those of a
-/// basis, then that of the base branch, if there is one. Each of them is a term.
+/// The functions of channels, or of inputs of a linear layer, which are the same for all channels of a
+/// vector: those of a basis, then that of the base branch, if there is one. Each of them is a term.
 pub(crate) trait PixelFunctions: Copy + Send + Sync {
     /// Trained parameters of the functions of a channel.
     fn trained(self) -> usize;
