@@ -138,8 +138,8 @@ impl Policy {
         }
     }
 
-    /// The fastest policy that every model can be trained under on a device, with the reason; that of
-    /// less error if most networks gain nothing.
+    /// The fastest policy that every model can be trained under on a device, with the reason; f32 where
+    /// most networks would gain nothing.
     ///
     /// # Example
     /// ```
@@ -158,6 +158,9 @@ impl Policy {
         match Self::BF16_MIXED.check_device(device) {
             Ok(Arithmetic::TensorCores) => {
                 (Self::BF16_MIXED, "the device has units for matrix products of bf16")
+            }
+            _ if Bf16Unit::detect().is_fast() && multiplies_bf16(device) => {
+                (Self::F32, "products of bf16 would be faster in few layers only")
             }
             _ => (Self::F32, "the device has no unit for matrix products of bf16"),
         }

@@ -40,9 +40,10 @@ impl Utilization {
         let has_unit = unit.is_fast() && runs_kernels(device);
         if policy.products == Products::Bf16 && has_unit {
             found.summary += if unit.has_tiles() {
-                "; linear layers of transformers and convolutions of images multiply bf16 with AMX"
+                "; linear layers of transformers and splines, and convolutions of images, multiply \
+                 bf16 with AMX"
             } else {
-                "; linear layers of transformers multiply bf16 with AVX-512"
+                "; linear layers of transformers and splines multiply bf16 with AVX-512"
             };
         } else if policy.compute == FloatDType::BF16 && has_unit {
             found.summary += "; `bf16-products` multiplies in kernels and converts no tensors";

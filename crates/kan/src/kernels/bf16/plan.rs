@@ -5,17 +5,21 @@ use updraft_simd::{BF16_SQUARE, Bf16Unit, Isa, Products, TILE_LANES, TILE_TERMS}
 use crate::kernels::cpu::PixelSplines;
 use crate::kernels::geometry::{LayerGeometry, Weights};
 
-/// Inputs and outputs of a layer at least: with fewer, packing takes longer than the products that it
-/// saves.
-const FEWEST: usize = 32;
+/// Inputs of a layer at least: with fewer, most of a tile is zeros.
+const FEWEST_INPUTS: usize = 32;
 
-/// Rows of a batch at least, for a unit of vectors and for tiles.
-const FEWEST_ROWS: [usize; 2] = [128, 32];
+/// Outputs of a layer and rows of a batch at least, for a unit of vectors and for tiles: with fewer,
+/// evaluating and packing all functions takes longer than the products that it saves.
+///
+/// On a Zen 4, whose unit is of vectors, 9 terms in place of 5 products took 0.83 to 0.94 of the time at
+/// 1024 rows of 512 to 512, the same time at 512 rows of 256 to 256, and up to 1.1 at 256 rows of 784 to
+/// 64. The bounds of tiles follow from their rate, about fifteen times that of f32; the layer was not
+/// timed with them.
+const FEWEST_OUTPUTS: [usize; 2] = [512, 32];
+const FEWEST_ROWS: [usize; 2] = [512, 32];
 
 /// Tenths of the products in f32, which are of the functions alone that are not zero, that all terms may
-/// be at most. On a Zen 4, whose unit is of vectors, 9 terms in place of 5 products took 0.8 of the time
-/// with 1024 rows and the same time with 64. The bound of tiles follows from their rate, about fifteen
-/// times that of f32; the layer was not timed with them.
+/// be at most, for both.
 const MOST_TERMS: [usize; 2] = [18, 80];
 
 /// Terms of a chunk: they stay in the second-level cache for the rows of a piece.
@@ -82,7 +86,9 @@ impl Plan {
         }
         let plan = Self::with_unit(isa, unit, geometry, weights, rows)?;
         let kind = usize::from(unit.has_tiles());
-        let is_large = plan.inputs.min(plan.outputs) >= FEWEST && rows >= FEWEST_ROWS[kind];
+        let is_large = plan.inputs >= FEWEST_INPUTS
+            && plan.outputs >= FEWEST_OUTPUTS[kind]
+            && rows >= FEWEST_ROWS[kind];
         let (terms, products) = (plan.splines.terms(), plan.splines.products());
         (is_large && 10 * terms <= MOST_TERMS[kind] * products).then_some(plan)
     }

@@ -152,7 +152,7 @@ fn a_row_that_is_not_finite_reaches_its_own_outputs_and_its_inputs_coefficients(
 
 #[test]
 fn a_layer_multiplies_bf16_where_it_is_asked_to_and_that_pays() {
-    let case = Case::new(Grid::uniform(-1.0, 1.0, 5, 3).unwrap(), [128, 32, 32], [true; 3]);
+    let case = Case::new(Grid::uniform(-1.0, 1.0, 5, 3).unwrap(), [512, 32, 512], [true; 3]);
     let (isa, weights) = (Isa::detect(), case.weights());
     let run = |geometry: &LayerGeometry| {
         let (mut y, mut scratch) = (vec![0.0; case.dy.len()], Scratch::new());
@@ -163,9 +163,9 @@ fn a_layer_multiplies_bf16_where_it_is_asked_to_and_that_pays() {
     let rounded = run(&case.geometry.clone().with_products(Products::Bf16));
     assert_eq!(exact != rounded, Bf16Unit::detect().is_fast());
     let other = Grid::uniform(-1.0, 1.0, 5, 5).unwrap();
-    let layer = LayerGeometry::try_new(other, 32, 32, Activation::Silu).unwrap();
+    let layer = LayerGeometry::try_new(other, 32, 512, Activation::Silu).unwrap();
     let layer = layer.with_products(Products::Bf16);
-    assert!(Plan::of(isa, &layer, &Weights::default(), 128).is_none(), "no closed form");
+    assert!(Plan::of(isa, &layer, &Weights::default(), 512).is_none(), "no closed form");
 }
 
 #[test]
