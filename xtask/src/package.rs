@@ -106,7 +106,9 @@ fn unpack(folder: &Path, published: &[Package]) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     for Package { name, version, .. } in published {
         let file = target().join(format!("package/{name}-{version}.crate"));
-        let status = Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(folder).status();
+        // With the time of now: cargo gives files of packages one time of 2006, by which a later build
+        // would take changed ones for those that it has compiled.
+        let status = Command::new("tar").arg("-xmzf").arg(&file).arg("-C").arg(folder).status();
         if !status.is_ok_and(|status| status.success()) {
             return Err(format!("`tar` cannot unpack {}", file.display()));
         }
