@@ -62,7 +62,7 @@ fn of_inputs(
         let numbers = space.values.grown(depth * outputs);
         gather(plan, of, chunk, numbers);
         let factor = Bf16Factor { numbers, pitch: outputs, rows_are_lanes: true };
-        pack_panels(plan, factor, 0, [depth, outputs], to);
+        pack_panels(plan, factor, [depth, outputs], to);
     });
 
     let right = &*right;
@@ -128,7 +128,7 @@ fn of_parameters(
         let numbers = &dy[block * ROWS * outputs..][..rows * outputs];
         let factor = Bf16Factor { numbers, pitch: outputs, rows_are_lanes: false };
         let own = rows.div_ceil(TILE_TERMS) * panels;
-        pack_panels(plan, factor, 0, [outputs, rows], &mut to[..own]);
+        pack_panels(plan, factor, [outputs, rows], &mut to[..own]);
     });
 
     let right = &*right;

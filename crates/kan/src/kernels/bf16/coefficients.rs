@@ -27,12 +27,10 @@ pub(super) fn gather(plan: &Plan, of: &Coefficients<'_>, chunk: Chunk, to: &mut 
     }
 }
 
-/// Packs rows of numbers as right factors, `[tiles of lanes][steps]`; `sizes` are lanes, of which those
-/// that are not there are zeros, and terms.
+/// Packs lanes of a right factor, `[tiles of lanes][steps]`, with zeros after the last one.
 pub(super) fn pack_panels(
     plan: &Plan,
     factor: Bf16Factor<'_>,
-    first_term: usize,
     [lanes, terms]: [usize; 2],
     to: &mut [Tile],
 ) {
@@ -41,7 +39,7 @@ pub(super) fn pack_panels(
         match TILE_LANES.min(lanes.saturating_sub(panel * TILE_LANES)) {
             0 => to.fill(Tile::default()),
             count => {
-                let first = [panel * TILE_LANES, first_term];
+                let first = [panel * TILE_LANES, 0];
                 pack_right(plan.isa.vectors(), factor, first, [count, terms], to);
             }
         }

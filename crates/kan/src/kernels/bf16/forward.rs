@@ -40,7 +40,7 @@ pub(crate) fn forward(
         let numbers = space.values.grown(depth * outputs);
         gather(plan, of, chunk, numbers);
         let factor = Bf16Factor { numbers, pitch: outputs, rows_are_lanes: false };
-        pack_panels(plan, factor, 0, [outputs, depth], to);
+        pack_panels(plan, factor, [outputs, depth], to);
     });
 
     let right = &*right;

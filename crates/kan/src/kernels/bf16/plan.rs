@@ -11,9 +11,8 @@ const FEWEST_INPUTS: usize = 32;
 /// Outputs of a layer and rows of a batch at least, for a unit of vectors and for tiles: with fewer,
 /// evaluating and packing all functions takes longer than the products that it saves.
 ///
-/// On a Zen 4, whose unit is of vectors, 9 terms in place of 5 products took 0.83 to 0.94 of the time at
-/// 1024 rows of 512 to 512, the same time at 512 rows of 256 to 256, and up to 1.1 at 256 rows of 784 to
-/// 64. The bounds of tiles follow from their rate, about fifteen times that of f32; the layer was not
+/// On a Zen 4, whose unit is of vectors, 9 terms in place of 5 products took 0.82 to 0.94 of the time at
+/// 1024 rows of 512 to 512, 0.9 to 1.1 at 512 rows of 256 to 256, and the same at 256 rows of 784 to 64. The bounds of tiles follow from their rate, about fifteen times that of f32; the layer was not
 /// timed with them.
 const FEWEST_OUTPUTS: [usize; 2] = [512, 32];
 const FEWEST_ROWS: [usize; 2] = [512, 32];

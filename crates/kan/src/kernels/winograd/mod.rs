@@ -1,5 +1,5 @@
 //! Convolutions of images with kernels of three by three by Winograd's algorithm: the values of all
-//! functions of a pixel are channels of an ordinary convolution, of whose products a quarter is left.
+//! functions of a pixel are channels of an ordinary convolution, which needs a quarter of its products.
 //!
 //! A vector holds one function of neighboring channels, so that the values of a pixel lie side by side:
 //! `[pixels][terms][channels of a vector]`. They become the points of tiles, are multiplied there with
