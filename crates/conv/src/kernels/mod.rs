@@ -63,7 +63,7 @@ pub(crate) use {
     join::Joining,
     joined_convolution::{forward_joined, forward_joined_3d},
     norm::{
-        GradientPass, GroupNormShape, GroupNormalization, StatisticsOf, apply_into,
+        GradientPass, GroupNormShape, GroupNormalization, NormSource, StatisticsOf, apply_into,
         group_norm_gradient_into, group_norm_into, moments,
     },
     pool::{pool_gradient_into, pool_into},

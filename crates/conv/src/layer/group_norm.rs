@@ -7,7 +7,7 @@ use updraft_simd::{time_layer, time_operation};
 
 use super::in_place::in_place_of;
 use crate::kernels::Activation;
-use crate::ops::{LayerPath, group_norm_by};
+use crate::ops::{self, LayerPath, group_norm_by};
 
 /// A normalization of groups of channels of each sample by their own statistics, replacing burn's
 /// `GroupNorm`, with the same record format.
@@ -58,9 +58,34 @@ impl GroupNorm {
         x: Tensor<D>,
         activation: Activation,
     ) -> Tensor<D> {
+        self.normalize(x, None, activation)
+    }
+
+    /// Normalizes, adds `residual`, then activates. The result takes the memory of a residual that has
+    /// no other owner. The backward pass keeps input and result with a rectifier, and the sum with any
+    /// other activation.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if `residual` does not have the shape and dtype of `x`.
+    #[must_use]
+    pub fn forward_residual<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
+        self.normalize(x, Some(residual), activation)
+    }
+
+    fn normalize<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Option<Tensor<D>>,
+        activation: Activation,
+    ) -> Tensor<D> {
         assert_shape!(x, [_, self.num_channels, ..]);
         let by = Normalizing { groups: self.num_groups, epsilon: self.epsilon, activation };
-        by.apply(x, [&self.gamma, &self.beta], self.forced)
+        by.apply(x, residual, [&self.gamma, &self.beta], self.forced)
     }
 }
 
@@ -72,16 +97,17 @@ pub(super) struct Normalizing {
 }
 
 impl Normalizing {
-    /// Normalizes with γ and β; ones and zeros where there are none.
+    /// Normalizes with γ and β, ones and zeros where there are none, and adds a residual.
     pub(super) fn apply<const D: usize>(
         self,
         x: Tensor<D>,
+        residual: Option<Tensor<D>>,
         [gamma, beta]: [&Option<Param<Tensor<1>>>; 2],
         forced: Option<LayerPath>,
     ) -> Tensor<D> {
-        let Self { groups, epsilon, activation } = self;
-        let parameters = given(&x, x.dims()[1], [gamma, beta]);
-        let run = || group_norm_by(x, parameters, groups, epsilon, activation, forced);
+        let channels = x.dims()[1];
+        let norm = self.with_parameters(&x, channels, [gamma, beta]);
+        let run = || group_norm_by(x, residual, norm, forced);
         // Instance normalization is the one of as many groups as channels.
         match gamma {
             Some(gamma) => time_layer(gamma.id.val(), "group normalization", run),
@@ -90,16 +116,15 @@ impl Normalizing {
     }
 
     /// The settings with γ and β for a tensor of these channels on the device of `x`.
-    #[cfg(feature = "flex")]
     pub(super) fn with_parameters<const D: usize>(
         self,
         x: &Tensor<D>,
         channels: usize,
         parameters: [&Option<Param<Tensor<1>>>; 2],
-    ) -> crate::ops::norm_convolution::GroupNorm {
+    ) -> ops::GroupNorm {
         let Self { groups, epsilon, activation } = self;
         let parameters = given(x, channels, parameters);
-        crate::ops::norm_convolution::GroupNorm { parameters, groups, epsilon, activation }
+        ops::GroupNorm { parameters, groups, epsilon, activation }
     }
 }
 

@@ -56,8 +56,33 @@ impl InstanceNorm {
         x: Tensor<D>,
         activation: Activation,
     ) -> Tensor<D> {
+        self.normalize(x, None, activation)
+    }
+
+    /// Normalizes, adds `residual`, then activates. The result takes the memory of a residual that has
+    /// no other owner. The backward pass keeps input and result with a rectifier, and the sum with any
+    /// other activation.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if `residual` does not have the shape and dtype of `x`.
+    #[must_use]
+    pub fn forward_residual<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
+        self.normalize(x, Some(residual), activation)
+    }
+
+    fn normalize<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Option<Tensor<D>>,
+        activation: Activation,
+    ) -> Tensor<D> {
         assert_shape!(x, [_, self.num_channels, ..]);
         let by = Normalizing { groups: self.num_channels, epsilon: self.epsilon, activation };
-        by.apply(x, [&self.gamma, &self.beta], self.forced)
+        by.apply(x, residual, [&self.gamma, &self.beta], self.forced)
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn into_vector(tensor: FlexTensor) -> Vec<f32> {
 }
 
 /// The memory of a tensor, or the tensor if something else owns it too.
-fn own_memory(tensor: FlexTensor) -> Result<Vec<f32>, FlexTensor> {
+pub(super) fn own_memory(tensor: FlexTensor) -> Result<Vec<f32>, FlexTensor> {
     let (layout, dtype) = (tensor.layout().clone(), tensor.dtype());
     let data = tensor.data_arc();
     drop(tensor);

@@ -41,8 +41,8 @@ pub use synchronized::{Gather, synchronize_batch_norms};
 #[cfg(feature = "flex")]
 pub(crate) use volume::norm_convolution;
 pub(crate) use volume::{
-    TransposedPath, Window3d, convolve_3d, group_norm_by, pool_3d, transpose_convolve_2d,
-    transpose_convolve_3d,
+    GroupNorm, TransposedPath, Window3d, convolve_3d, group_norm_by, pool_3d,
+    transpose_convolve_2d, transpose_convolve_3d,
 };
 pub use volume::{conv_transpose2d, conv_transpose3d, conv3d, group_norm, resize2d, resize3d};
 pub use weighted_sum::weighted_sum;

@@ -1,5 +1,6 @@
 //! Operations and layers of volumes compared with burn's own, on every device of the tests.
 
+use burn::module::{Module as _, Param};
 use burn::nn::conv::{Conv3dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig};
 use burn::nn::{GroupNormConfig, InstanceNormConfig, PaddingConfig3d};
 use burn::tensor::activation::leaky_relu;
@@ -7,8 +8,8 @@ use burn::tensor::ops::{ConvOptions, ConvTransposeOptions, InterpolateMode, Inte
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
 use updraft_conv::{
     Activation, Alignment, AvgPool3d, AvgPool3dConfig, Conv3d, ConvTranspose2d, ConvTranspose3d,
-    GroupNorm, InstanceNorm, LayerPath, MaxPool3d, MaxPool3dConfig, Slope, conv_transpose2d,
-    conv_transpose3d, conv3d, group_norm, resize2d, resize3d,
+    GroupNorm, InstanceNorm, LayerPath, MaxPool3d, MaxPool3dConfig, Slope, activate,
+    conv_transpose2d, conv_transpose3d, conv3d, group_norm, resize2d, resize3d,
 };
 use updraft_testing::{
     Numbers, Tolerance, alone, assert_close, autodiff_devices, gradient_check, tolerance,
@@ -146,6 +147,114 @@ fn group_norms_and_their_gradients_are_burns() {
         let [ours, burns] = [layer.forward(x.clone()), plain.forward(x)];
         assert_close(&ours.numbers(), &burns.numbers(), tolerance::F32);
     }
+}
+
+#[test]
+fn group_norms_with_residuals_and_their_gradients_are_the_separate_layers() {
+    for device in autodiff_devices() {
+        device.seed(46);
+        let [x, residual, g] = [(); 3].map(|()| random([2, 6, 3, 4, 5], &device));
+        let (gamma, beta) = (random([6], &device), random([6], &device));
+        let norm = |activation, path: Option<LayerPath>| {
+            let mut layer: GroupNorm = GroupNormConfig::new(3, 6).init(&device).into();
+            layer.gamma = Some(Param::from_tensor(gamma.clone()));
+            layer.beta = Some(Param::from_tensor(beta.clone()));
+            let layer = path.map_or(layer.clone(), |path| layer.with_path(path));
+            let [x, residual] =
+                [&x, &residual].map(|tensor| tensor.clone().detach().require_grad());
+            (layer, x, residual, activation)
+        };
+        let found = |(layer, x, residual, _): &(GroupNorm, Tensor<5>, Tensor<5>, _),
+                     y: Tensor<5>| {
+            let value = y.clone().numbers();
+            let gradients = (y * g.clone()).sum().backward();
+            let taken = "takes part";
+            let [gamma, beta] = [&layer.gamma, &layer.beta]
+                .map(|vector| vector.as_ref().expect("affine").grad(&gradients).expect(taken));
+            vec![
+                value,
+                x.grad(&gradients).expect(taken).numbers(),
+                residual.grad(&gradients).expect(taken).numbers(),
+                gamma.numbers(),
+                beta.numbers(),
+            ]
+        };
+        let slopes = [Activation::LeakyRelu(Slope::new(0.01)), Activation::Relu, Activation::Silu];
+        for activation in slopes.into_iter().chain([Activation::Identity]) {
+            let apart = norm(activation, Some(LayerPath::Plain));
+            let y = apart.0.forward(apart.1.clone()) + apart.2.clone();
+            let right = found(&apart, activate(y, activation));
+            for path in [None, Some(LayerPath::Plain)] {
+                let joined = norm(activation, path);
+                let (layer, x, residual, _) = &joined;
+                // A residual with another owner keeps its numbers.
+                let y = layer.forward_residual(x.clone(), residual.clone(), activation);
+                assert_same(&found(&joined, y), &right);
+                let inner = |tensor: &Tensor<5>| tensor.clone().without_autodiff();
+                let y = layer.clone().valid().forward_residual(
+                    inner(x),
+                    inner(residual).mul_scalar(1.0),
+                    activation,
+                );
+                assert_close(&y.numbers(), &right[0], tolerance::F32);
+            }
+        }
+    }
+}
+
+#[test]
+fn shared_and_frozen_tensors_of_residual_norms_keep_their_values_and_gradients() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    device.seed(47);
+    let given = random([2, 4, 3, 5, 6], &device);
+    let slope = Activation::LeakyRelu(Slope::new(0.01));
+    let layer = |path| {
+        let layer: GroupNorm = GroupNormConfig::new(2, 4).init(&device).into();
+        layer.with_path(path)
+    };
+    let [kernels, plain] = [LayerPath::of(&device), LayerPath::Plain].map(layer);
+    let leaf = |is_tracked: bool| match is_tracked {
+        true => given.clone().detach().require_grad(),
+        false => given.clone().detach(),
+    };
+    // The residual is the input, and the result is used twice.
+    let run = |layer: &GroupNorm| {
+        let x = leaf(true);
+        let y = layer.forward_residual(x.clone(), x.clone(), slope);
+        let gradients = (y.clone() * y.clone() + y.clone()).sum().backward();
+        assert_eq!(x.numbers(), given.numbers(), "the input is kept");
+        vec![y.numbers(), x.grad(&gradients).expect("takes part").numbers()]
+    };
+    assert_same(&run(&kernels), &run(&plain));
+    // One of the two is tracked; γ and β are frozen.
+    for is_x in [true, false] {
+        let run = |layer: &GroupNorm| {
+            let layer = layer.clone().no_grad();
+            let (x, residual) = (leaf(is_x), leaf(!is_x));
+            let y = layer.forward_residual(x.clone(), residual.clone(), slope);
+            let gradients = y.clone().sin().sum().backward();
+            let tracked = if is_x { &x } else { &residual };
+            assert_eq!(x.numbers(), given.numbers(), "the input is kept");
+            assert_eq!(residual.numbers(), given.numbers(), "the residual is kept");
+            vec![y.numbers(), tracked.grad(&gradients).expect("takes part").numbers()]
+        };
+        assert_same(&run(&kernels), &run(&plain));
+    }
+    // Without a graph, a tensor with another owner is not overwritten.
+    let (inner, layer) = (given.clone().without_autodiff(), kernels.valid());
+    let _ = layer.forward_activated(inner.clone(), slope);
+    let _ = layer.forward_residual(inner.clone(), inner.clone(), slope);
+    assert_eq!(inner.numbers(), given.numbers());
+}
+
+#[test]
+#[should_panic(expected = "the residual is as large as x")]
+fn a_residual_of_another_shape_is_refused() {
+    let device = Device::flex();
+    let layer = InstanceNorm::new(&InstanceNormConfig::new(2), &device);
+    let (x, residual) = (random([1, 2, 4, 4], &device), random([1, 2, 4, 1], &device));
+    let _ = layer.forward_residual(x, residual, Activation::Relu);
 }
 
 #[test]

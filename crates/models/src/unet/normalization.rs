@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig};
 use burn::tensor::{Device, Tensor};
-use updraft_conv::{Activation, BatchNorm, GroupNorm, InstanceNorm, activate};
+use updraft_conv::{Activation, BatchNorm, GroupNorm, InstanceNorm};
 
 use super::config::UNetNormalization;
 use super::layers::SpatialLayers;
@@ -82,10 +82,9 @@ impl Normalization {
         activation: Activation,
     ) -> Tensor<D> {
         match self {
+            Self::Instance(norm) => norm.forward_residual(x, residual, activation),
+            Self::Group(norm) => norm.forward_residual(x, residual, activation),
             Self::Batch(norm) => norm.forward_residual(x, residual, activation),
-            Self::Instance(_) | Self::Group(_) => {
-                activate(self.forward(x, Activation::Identity) + residual, activation)
-            }
         }
     }
 }

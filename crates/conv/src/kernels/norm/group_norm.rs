@@ -1,6 +1,8 @@
 //! Group normalization: each sample's groups of channels by their own statistics; with a group for
 //! each channel it is instance normalization.
 
+use std::ops::Range;
+
 use updraft_simd::{Cut, Isa, Pieces, Vectors, over, threads};
 
 use super::plane::{self, Line};
@@ -39,7 +41,8 @@ impl GroupNormShape {
     }
 }
 
-/// How groups are normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`.
+/// How groups are normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`, or with a
+/// residual before the activation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupNormalization<'a> {
     /// One factor a channel.
@@ -50,6 +53,36 @@ pub(crate) struct GroupNormalization<'a> {
     pub(crate) epsilon: f64,
     /// What follows.
     pub(crate) activation: Activation,
+}
+
+/// The input of a normalization, and what its result is written over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NormSource<'a> {
+    /// The input is in the memory of the result.
+    InPlace,
+    /// The memory of the result has unspecified contents.
+    Apart(&'a [f32]),
+    /// The memory of the result holds a residual, which is added before the activation.
+    Onto(&'a [f32]),
+}
+
+impl<'a> NormSource<'a> {
+    /// The input where it is apart from the result.
+    const fn input(self) -> Option<&'a [f32]> {
+        match self {
+            Self::InPlace => None,
+            Self::Apart(x) | Self::Onto(x) => Some(x),
+        }
+    }
+
+    /// The source of a part of the result.
+    fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::InPlace => Self::InPlace,
+            Self::Apart(x) => Self::Apart(&x[range]),
+            Self::Onto(x) => Self::Onto(&x[range]),
+        }
+    }
 }
 
 /// Numbers that are summed in f32; their sums are added in f64.
@@ -68,25 +101,30 @@ pub(crate) fn group_norm_into<'a>(
     isa: Isa,
     shape: GroupNormShape,
     by: GroupNormalization<'_>,
-    x: &[f32],
+    source: NormSource<'_>,
     y: impl Pieces<Piece = &'a mut [f32]>,
     [means, variances]: [&mut [f32]; 2],
     asked_threads: usize,
 ) {
-    check(shape, &by, &[x.len()], [means, variances]);
+    let length = source.input().map(<[f32]>::len);
+    check(shape, &by, length.as_slice(), [means, variances]);
     let vectors = isa.vectors();
     let statistics = (Cut::new(means, 1), Cut::new(variances, 1));
     over((y, statistics), &mut vec![(); threads(asked_threads)], |index, (y, statistics), ()| {
-        let x = &x[index * shape.of_group()..][..shape.of_group()];
-        let [mean, variance] = moments(vectors, x);
+        let source = source.part(index * shape.of_group()..(index + 1) * shape.of_group());
+        let [mean, variance] = moments(vectors, source.input().unwrap_or(y));
         statistics.0[0] = mean as f32;
         statistics.1[0] = variance as f32;
         let channels = shape.channels / shape.groups;
-        let planes = x.chunks_exact(shape.pixels).zip(y.chunks_exact_mut(shape.pixels));
-        for (channel, (x, y)) in planes.enumerate() {
+        for (channel, y) in y.chunks_exact_mut(shape.pixels).enumerate() {
+            let source = source.part(channel * shape.pixels..(channel + 1) * shape.pixels);
             let channel = index % shape.groups * channels + channel;
             let line = line(&by, channel, [statistics.0[0], statistics.1[0]]);
-            plane::apply(vectors, line, x, None, y);
+            match source {
+                NormSource::InPlace => plane::apply_in_place(vectors, line, y),
+                NormSource::Apart(x) => plane::apply(vectors, line, x, None, y),
+                NormSource::Onto(x) => plane::apply_onto(vectors, line, x, y),
+            }
         }
     });
 }
@@ -252,7 +290,8 @@ mod tests {
             let [mut mean, mut variance] = [(); 2].map(|()| vec![f32::NAN; shape.statistics()]);
             let cut = shape.of_group().max(1);
             let statistics = [&mut mean[..], &mut variance[..]];
-            group_norm_into(isa, *shape, by, x, Cut::new(&mut y, cut), statistics, threads);
+            let source = NormSource::Apart(x);
+            group_norm_into(isa, *shape, by, source, Cut::new(&mut y, cut), statistics, threads);
             let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![f32::NAN; shape.channels]);
             let (statistics, to) = ([&mean[..], &variance[..]], [&mut dgamma[..], &mut dbeta[..]]);
             let dx_cut = Cut::new(&mut dx, cut);
@@ -321,6 +360,36 @@ mod tests {
                     for threads in [2, 5] {
                         assert_eq!(given, case.run(isa, threads), "{isa} {threads} threads");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn results_over_the_input_and_over_a_residual_are_those_apart() {
+        let shape = GroupNormShape { batch: 2, channels: 6, groups: 3, pixels: 41 };
+        for activation in activations() {
+            let case = Case::new(shape, activation, 0.5);
+            let Case { x, gamma, beta, dy: residual, .. } = &case;
+            let with = |isa, activation, source: NormSource<'_>, mut y: Vec<f32>| {
+                let by = GroupNormalization { gamma, beta, epsilon: EPSILON, activation };
+                let [mut mean, mut variance] = [(); 2].map(|()| vec![f32::NAN; shape.statistics()]);
+                let statistics = [&mut mean[..], &mut variance[..]];
+                let cut = Cut::new(&mut y, shape.of_group());
+                group_norm_into(isa, shape, by, source, cut, statistics, 2);
+                (y, mean, variance)
+            };
+            for isa in sets() {
+                let unwritten = || vec![f32::NAN; shape.len()];
+                let apart = with(isa, activation, NormSource::Apart(x), unwritten());
+                let in_place = with(isa, activation, NormSource::InPlace, x.clone());
+                assert_eq!(in_place, apart, "{isa} {activation:?}");
+                let plain = with(isa, Activation::Identity, NormSource::Apart(x), unwritten());
+                let onto = with(isa, activation, NormSource::Onto(x), residual.clone());
+                assert_eq!((&onto.1, &onto.2), (&plain.1, &plain.2));
+                for ((&y, &normal), &residual) in onto.0.iter().zip(&plain.0).zip(residual) {
+                    let [right, _] = activated(activation, f64::from(normal) + f64::from(residual));
+                    assert!((f64::from(y) - right).abs() < 1e-5, "{isa} {activation:?}");
                 }
             }
         }

@@ -11,5 +11,5 @@ pub use batch_norm::{
 pub(crate) use batch_norm::{GradientPass, StatisticsOf, apply_into, moments};
 #[cfg(feature = "flex")]
 pub(crate) use group_norm::{
-    GroupNormShape, GroupNormalization, group_norm_gradient_into, group_norm_into,
+    GroupNormShape, GroupNormalization, NormSource, group_norm_gradient_into, group_norm_into,
 };

@@ -94,6 +94,20 @@ dispatch! {
         });
     }
 
+    /// `y = activation((y − mean)·scale + shift)`.
+    pub(crate) fn apply_in_place(_simd, line: Line, y: &mut [f32]) {
+        with_function!(line.activation, function => for y in y {
+            *y = function.value(line.at(*y));
+        });
+    }
+
+    /// `y = activation((x − mean)·scale + shift + y)`.
+    pub(crate) fn apply_onto(_simd, line: Line, x: &[f32], y: &mut [f32]) {
+        with_function!(line.activation, function => for (&x, y) in x.iter().zip(y) {
+            *y = function.value(line.at(x) + *y);
+        });
+    }
+
     /// `[Σ g, Σ g·(x − mean)]` of the gradient `g` that passes the activation.
     pub(crate) fn gradient_sums(_simd, line: Line,
         x: &[f32],

@@ -10,14 +10,16 @@ use burn::backend::autodiff::checkpoint::state::BackwardStates;
 use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::ops::FloatTensorOps as _;
 use burn::backend::tensor::FloatTensor;
 
 use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend, VolumeGradients};
 use super::norm_convolution::{
     self, AnyConv, ConvolutionNormalized, JoinedConvolution, NormConvSpec, NormalizedConvolution,
 };
+use crate::kernels::Activation;
 use crate::ops::autodiff::{Convolution, finish, of_one, on_graph, register, with_optional};
-use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
+use crate::ops::extension::{ConvBackend as _, ConvSpec, Operand, PoolSpec};
 use crate::ops::in_layer::InLayer;
 
 #[derive(Debug)]
@@ -40,6 +42,36 @@ impl<B: VolumeGradients> Backward<B, 3> for GroupNorm {
         let all = B::group_normalization_gradient(x, [gamma, beta], statistics, dy, spec);
         let parents = ops.parents.map(|parent| parent.map(|node| node.id));
         register::<B, 3>(gradients, parents, all);
+    }
+}
+
+/// Of input, factors, summands and residual, with an activation whose slopes are those of its result,
+/// which the next operation usually keeps anyway.
+#[derive(Debug)]
+struct ResidualGroupNorm;
+
+impl<B: VolumeGradients> Backward<B, 4> for ResidualGroupNorm {
+    /// Input, factors and summands, the result, the statistics, and the settings of the normalization.
+    type State = ([NodeId; 3], FloatTensor<B>, [FloatTensor<B>; 2], GroupNormSpec);
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, 4>,
+        gradients: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let dy = gradients.consume::<B>(&ops.node);
+        let (nodes, y, statistics, spec) = ops.state;
+        let [x, gamma, beta]: [FloatTensor<B>; 3] =
+            nodes.map(|node| checkpointer.retrieve_node_output(node));
+        let [own @ .., of_residual] = ops.parents.map(|parent| parent.map(|node| node.id));
+        let dy = B::activation_gradient(y, dy, spec.activation, spec.isa);
+        if let Some(node) = of_residual {
+            gradients.register::<B>(node, dy.clone());
+        }
+        let spec = GroupNormSpec { activation: Activation::Identity, ..spec };
+        let all = B::group_normalization_gradient(x, [gamma, beta], statistics, dy, spec);
+        register::<B, 3>(gradients, own, all);
     }
 }
 
@@ -112,6 +144,47 @@ fn recomputed<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
     finish::<B, C, _, _, _, N>(prepared, tensors, |nodes, ()| nodes, compute).0
 }
 
+/// The result and the statistics of a group normalization of input, factors and summands.
+fn group_normalized<B: VolumeGradients, C: CheckpointStrategy>(
+    tensors: [FloatTensor<Autodiff<B, C>>; 3],
+    spec: GroupNormSpec,
+) -> (FloatTensor<Autodiff<B, C>>, [FloatTensor<B>; 2]) {
+    let state = |nodes, statistics| (nodes, statistics, spec);
+    on_graph::<B, C, _, _, 3>(GroupNorm, tensors, state, |[x, gamma, beta]| {
+        let (y, mean, variance) = B::group_normalization(x, gamma, beta, Operand::Absent, spec);
+        (y, [mean, variance])
+    })
+}
+
+/// The same with a residual, which the gradient does not keep: the result may take its memory.
+fn residual_added<B: VolumeGradients, C: CheckpointStrategy>(
+    tensors: [FloatTensor<Autodiff<B, C>>; 3],
+    residual: FloatTensor<Autodiff<B, C>>,
+    spec: GroupNormSpec,
+) -> (FloatTensor<Autodiff<B, C>>, [FloatTensor<B>; 2]) {
+    let [x, gamma, beta] = tensors.each_ref().map(|tensor| tensor.node());
+    let nodes = [x, gamma, beta, residual.node()];
+    let compute = |tensors: [FloatTensor<Autodiff<B, C>>; 3],
+                   residual: FloatTensor<Autodiff<B, C>>| {
+        let [x, gamma, beta] = tensors.map(|tensor| tensor.into_primitive());
+        let residual = Operand::Given(residual.into_primitive());
+        let (y, mean, variance) = B::group_normalization(x, gamma, beta, residual, spec);
+        (y, [mean, variance])
+    };
+    match InLayer::new(ResidualGroupNorm).prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(mut prep) => {
+            let nodes = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
+            let (y, statistics) = compute(tensors, residual);
+            let state = (nodes, y.clone(), statistics.clone(), spec);
+            (prep.finish(state, y), statistics)
+        }
+        OpsKind::UnTracked(prep) => {
+            let (y, statistics) = compute(tensors, residual);
+            (prep.finish(y), statistics)
+        }
+    }
+}
+
 fn normalized_convolution<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
     tensors: [FloatTensor<Autodiff<B, C>>; N],
     spec: NormConvSpec,
@@ -168,15 +241,25 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
+        residual: Operand<Self>,
         spec: GroupNormSpec,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let state = |nodes, statistics| (nodes, statistics, spec);
-        let tensors = [x, gamma, beta];
-        let (y, statistics) =
-            on_graph::<B, C, _, _, 3>(GroupNorm, tensors, state, |[x, gamma, beta]| {
-                let (y, mean, variance) = B::group_normalization(x, gamma, beta, spec);
-                (y, [mean, variance])
-            });
+        let (y, statistics) = match residual {
+            Operand::Absent => group_normalized::<B, C>([x, gamma, beta], spec),
+            Operand::Given(residual) if spec.activation.has_slopes_of_its_result() => {
+                residual_added::<B, C>([x, gamma, beta], residual, spec)
+            }
+            Operand::Given(residual) => {
+                let linear = GroupNormSpec { activation: Activation::Identity, ..spec };
+                let (y, statistics) = group_normalized::<B, C>([x, gamma, beta], linear);
+                let sum = Self::float_add(y, residual);
+                let y = match spec.activation {
+                    Activation::Identity => sum,
+                    activation => Self::activation(sum, activation, spec.isa),
+                };
+                (y, statistics)
+            }
+        };
         let [mean, variance] = statistics.map(|tensor| <FloatTensor<Self>>::new(tensor));
         (y, mean, variance)
     }

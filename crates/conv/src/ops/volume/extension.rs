@@ -58,11 +58,13 @@ pub(crate) trait VolumeBackend: Backend {
         spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
 
-    /// A group normalization: result, mean and variance.
+    /// A group normalization, with a residual that is added before the activation: result, mean and
+    /// variance.
     fn group_normalization(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
+        #[extension_type] residual: Operand<Self>,
         spec: GroupNormSpec,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
@@ -110,8 +112,8 @@ pub(crate) trait VolumeGradients: VolumeBackend + ConvGradients {
         spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
 
-    /// The gradients of a group normalization, whose parameters are factors and summands: of input,
-    /// factors and summands.
+    /// The gradients of a group normalization without a residual, whose parameters are factors and
+    /// summands: of input, factors and summands.
     fn group_normalization_gradient(
         x: FloatTensor<Self>,
         parameters: [FloatTensor<Self>; 2],

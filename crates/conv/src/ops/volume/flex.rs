@@ -13,7 +13,7 @@ use crate::kernels::{
     Conv3dShape, group_norm_gradient_into, resize_gradient_into, weight_gradient_3d,
 };
 use crate::kernels::{
-    GroupNormShape, GroupNormalization, forward_3d, forward_joined, forward_joined_3d,
+    GroupNormShape, GroupNormalization, NormSource, forward_3d, forward_joined, forward_joined_3d,
     group_norm_into, input_gradient_3d, resize_into,
 };
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
@@ -78,18 +78,38 @@ impl VolumeBackend for Flex {
         x: FlexTensor,
         gamma: FlexTensor,
         beta: FlexTensor,
+        residual: Operand<Self>,
         spec: GroupNormSpec,
     ) -> (FlexTensor, FlexTensor, FlexTensor) {
         let [x, gamma, beta] = [x, gamma, beta].map(contiguous);
         let shape = norm_shape(&x, spec);
-        let [mut mean, mut variance] = [(); 2].map(|()| vec![0.0; shape.statistics()]);
-        let y = result(shape.len(), shape.of_group().max(1), |y| {
-            let by = normalization(&gamma, &beta, spec);
-            let statistics = [&mut mean[..], &mut variance[..]];
-            group_norm_into(spec.isa, shape, by, x.storage(), y, statistics, pool_threads());
-        });
         let dims = x.layout().shape().to_vec();
-        memory::keep([x]);
+        let by = normalization(&gamma, &beta, spec);
+        let [mut mean, mut variance] = [(); 2].map(|()| vec![0.0; shape.statistics()]);
+        let mut run = |source: NormSource<'_>, y: &mut [f32]| {
+            let (y, statistics) =
+                (Cut::new(y, shape.of_group().max(1)), [&mut mean[..], &mut variance[..]]);
+            group_norm_into(spec.isa, shape, by, source, y, statistics, pool_threads());
+        };
+        let y = match residual {
+            Operand::Given(residual) => {
+                let mut y = memory::into_vector(contiguous(residual));
+                run(NormSource::Onto(x.storage()), &mut y);
+                memory::keep([x]);
+                y
+            }
+            Operand::Absent => match memory::own_memory(x) {
+                Ok(mut y) => {
+                    run(NormSource::InPlace, &mut y);
+                    y
+                }
+                Err(x) => {
+                    let mut y = unwritten(shape.len());
+                    run(NormSource::Apart(x.storage()), &mut y);
+                    y
+                }
+            },
+        };
         let vector = |values| tensor(values, [shape.statistics()]);
         (tensor(y, dims), vector(mean), vector(variance))
     }

@@ -33,20 +33,38 @@ pub fn group_norm<const D: usize>(
     epsilon: f64,
     activation: Activation,
 ) -> Tensor<D> {
-    group_norm_by(x, [gamma, beta], groups, epsilon, activation, None)
+    group_norm_by(
+        x,
+        None,
+        GroupNorm { parameters: [gamma, beta], groups, epsilon, activation },
+        None,
+    )
 }
 
+/// γ and β of a group normalization with its settings.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupNorm {
+    pub(crate) parameters: [Tensor<1>; 2],
+    pub(crate) groups: usize,
+    pub(crate) epsilon: f64,
+    pub(crate) activation: Activation,
+}
+
+/// [`group_norm`] with a residual that is added before the activation.
 pub(crate) fn group_norm_by<const D: usize>(
     x: Tensor<D>,
-    parameters: [Tensor<1>; 2],
-    groups: usize,
-    epsilon: f64,
-    activation: Activation,
+    residual: Option<Tensor<D>>,
+    norm: GroupNorm,
     forced: Option<LayerPath>,
 ) -> Tensor<D> {
+    let GroupNorm { parameters, groups, epsilon, activation } = norm;
     assert!(D >= 3, "group norm: x has axes behind batch and channels");
     let dims = x.dims();
     let channels = dims[1];
+    if let Some(residual) = &residual {
+        assert_eq!(residual.dims(), dims, "group norm: the residual is as large as x");
+        assert_eq!(residual.dtype(), x.dtype(), "group norm: the dtypes of input and residual");
+    }
     for vector in &parameters {
         assert_shape!(vector, [channels]);
     }
@@ -67,7 +85,12 @@ pub(crate) fn group_norm_by<const D: usize>(
             let mut of_channel = [1; D];
             of_channel[1] = channels;
             let [gamma, beta] = parameters.map(|vector| vector.cast(compute).reshape(of_channel));
-            plain::activate(x * gamma + beta, activation).cast(dtype)
+            let x = x * gamma + beta;
+            let x = match residual {
+                Some(residual) => x + residual.cast(compute),
+                None => x,
+            };
+            plain::activate(x, activation).cast(dtype)
         }
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
@@ -75,12 +98,14 @@ pub(crate) fn group_norm_by<const D: usize>(
             use burn::tensor::FloatDType;
 
             use super::extension::{GroupNormSpec, VolumeBackend};
+            use crate::ops::extension::Operand;
 
             let spec = GroupNormSpec { groups, epsilon, activation, isa };
-            let x = x.cast(FloatDType::F32).into_dispatch();
+            let single = |tensor: Tensor<D>| tensor.cast(FloatDType::F32).into_dispatch();
+            let (x, residual) = (single(x), Operand::from(residual.map(single)));
             let [gamma, beta] =
                 parameters.map(|vector| vector.cast(FloatDType::F32).into_dispatch());
-            let (y, ..) = Dispatch::group_normalization(x, gamma, beta, spec);
+            let (y, ..) = Dispatch::group_normalization(x, gamma, beta, residual, spec);
             Tensor::<D>::from_dispatch(y).cast(dtype)
         }
         #[cfg(not(feature = "flex"))]

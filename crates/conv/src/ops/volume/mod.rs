@@ -19,7 +19,7 @@ mod transposed;
 pub use convolution::conv3d;
 pub(crate) use convolution::convolve_3d;
 pub use group_norm::group_norm;
-pub(crate) use group_norm::group_norm_by;
+pub(crate) use group_norm::{GroupNorm, group_norm_by};
 pub(crate) use pooling::{Window3d, pool_3d};
 pub use resize::{resize2d, resize3d};
 pub(crate) use transposed::{TransposedPath, transpose_convolve_2d, transpose_convolve_3d};

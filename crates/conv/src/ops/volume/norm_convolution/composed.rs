@@ -82,7 +82,7 @@ pub(in crate::ops::volume) fn normalized_convolution<B: VolumeBackend + ConvBack
     bias: Operand<B>,
     spec: NormConvSpec,
 ) -> (FloatTensor<B>, [FloatTensor<B>; 2]) {
-    let (x, mean, variance) = B::group_normalization(x, gamma, beta, spec.norm);
+    let (x, mean, variance) = B::group_normalization(x, gamma, beta, Operand::Absent, spec.norm);
     (spec.conv.forward::<B>(x, w, bias), [mean, variance])
 }
 
@@ -92,6 +92,6 @@ pub(in crate::ops::volume) fn convolution_normalized<B: VolumeBackend + ConvBack
     spec: NormConvSpec,
 ) -> (FloatTensor<B>, [FloatTensor<B>; 2]) {
     let x = spec.conv.forward::<B>(x, w, Operand::Absent);
-    let (y, mean, variance) = B::group_normalization(x, gamma, beta, spec.norm);
+    let (y, mean, variance) = B::group_normalization(x, gamma, beta, Operand::Absent, spec.norm);
     (y, [mean, variance])
 }

@@ -38,7 +38,8 @@ impl<B: VolumeGradients, const N: usize> Backward<B, N> for NormalizedConvolutio
             gradients.register::<B>(node, B::channel_sums(dy.clone(), conv.isa()));
         }
         if let Some(node) = of_weights {
-            let (read, ..) = B::group_normalization(x.clone(), gamma.clone(), beta.clone(), norm);
+            let (gamma, beta) = (gamma.clone(), beta.clone());
+            let (read, ..) = B::group_normalization(x.clone(), gamma, beta, Operand::Absent, norm);
             gradients.register::<B>(node, conv.weight_gradient::<B>(read, dy.clone()));
         }
         if own.iter().any(Option::is_some) {

@@ -18,19 +18,11 @@ pub(super) use self::composed::{NormConvSpec, convolution_normalized, normalized
 #[cfg(feature = "autodiff")]
 pub(super) use self::gradients::{ConvolutionNormalized, JoinedConvolution, NormalizedConvolution};
 use super::extension::{GroupNormSpec, VolumeBackend};
+use super::group_norm::GroupNorm;
 use crate::kernels::{Activation, ConvShape, Isa};
 use crate::ops::extension::{ConvSpec, Operand};
 use crate::ops::observe;
 use crate::ops::path::LayerPath;
-
-/// γ and β of a group normalization with its settings.
-#[derive(Debug, Clone)]
-pub(crate) struct GroupNorm {
-    pub(crate) parameters: [Tensor<1>; 2],
-    pub(crate) groups: usize,
-    pub(crate) epsilon: f64,
-    pub(crate) activation: Activation,
-}
 
 /// The vectors of kernels that record a gradient in f32; `None` where separate operations do it.
 pub(crate) fn recording<const D: usize>(
