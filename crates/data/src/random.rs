@@ -17,6 +17,7 @@ pub(crate) enum Purpose {
     Cells = 10,
     EveryEpoch = 11,
     Labels = 12,
+    WindowNoise = 13,
 }
 
 /// A stream of random numbers that is a function of purpose, seed, epoch and item: `ChaCha8`, with
@@ -72,6 +73,17 @@ impl Random {
     /// Uniform between 0 and 1, never either, in steps of 2⁻⁵³.
     pub fn open_unit(&mut self) -> f64 {
         ((self.generator.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+    }
+
+    /// From the standard normal distribution, by the polar method of Marsaglia and Bray 1964.
+    pub(crate) fn normal(&mut self) -> f64 {
+        loop {
+            let (x, y) = (2.0 * self.open_unit() - 1.0, 2.0 * self.open_unit() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                return x * (-2.0 * square.ln() / square).sqrt();
+            }
+        }
     }
 
     /// True half of the time.

@@ -67,28 +67,18 @@ impl MixUp {
 ///
 /// # Source
 /// G. Marsaglia, W. Tsang, "A simple method for generating gamma variables", 2000; shapes below 1
-/// by `Γ(a) = Γ(a + 1) · U^(1/a)` of its section 6. Normal numbers by Marsaglia's polar method.
+/// by `Γ(a) = Γ(a + 1) · U^(1/a)` of its section 6.
 fn log_gamma_draw(shape: f64, random: &mut Random) -> f64 {
     let boost = if shape < 1.0 { random.open_unit().ln() / shape } else { 0.0 };
     let shape = if shape < 1.0 { shape + 1.0 } else { shape };
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
     loop {
-        let x = normal_draw(random);
+        let x = random.normal();
         let v = (1.0 + c * x).powi(3);
         let u = random.open_unit();
         if v > 0.0 && u.ln() < 0.5 * x * x + d - d * v + d * v.ln() {
             return boost + (d * v).ln();
-        }
-    }
-}
-
-fn normal_draw(random: &mut Random) -> f64 {
-    loop {
-        let (x, y) = (2.0 * random.open_unit() - 1.0, 2.0 * random.open_unit() - 1.0);
-        let square = x * x + y * y;
-        if square > 0.0 && square < 1.0 {
-            return x * (-2.0 * square.ln() / square).sqrt();
         }
     }
 }

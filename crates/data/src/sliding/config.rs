@@ -160,7 +160,7 @@ impl SlidingWindow {
             let stride = of_axis(&self.multiple_of, axis);
             if !window.is_multiple_of(stride) {
                 let expected = format!(
-                    "a {} that is a multiple of {stride}, the network's stride: {}",
+                    "a {} that is a multiple of {stride}, the network's stride, such as {}",
                     names[axis],
                     window.next_multiple_of(stride)
                 );

@@ -257,16 +257,16 @@ fn check_splits(path: &Path, rows: &[VolumeRow]) -> Result<(), VolumeError> {
     let mut seen: BTreeMap<String, Vec<&VolumeRow>> = BTreeMap::new();
     for row in rows {
         let files = row.inputs.iter().chain(&row.targets).chain(&row.labels);
-        let files = files.map(|file| format!("file {}", file.display()));
-        for key in files.chain([format!("position {}", row.position)]) {
-            let others = seen.entry(key).or_default();
+        let files = files.map(|file| format!("file `{}`", file.display()));
+        for key in files.chain([format!("position `{}`", row.position)]) {
+            let others = seen.entry(key.clone()).or_default();
             if let Some(other) =
                 others.iter().find(|other| other.split != row.split && other.meets(row))
             {
                 let name = |row: &VolumeRow| row.split.clone().unwrap_or_else(|| "none".to_owned());
                 return Err(field(
                     path,
-                    &format!("position `{}`", row.position),
+                    &key,
                     format!(
                         "in split `{}` on line {} and `{}` on line {}",
                         name(other),

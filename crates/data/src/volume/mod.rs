@@ -1,5 +1,6 @@
 //! Volumes: images and stacks of several channels and frames, read whole or region by region.
 
+mod imagej;
 mod joined;
 mod manifest;
 mod memory;

@@ -12,7 +12,8 @@ use crate::error::DataError;
 use crate::raster::Raster;
 use crate::volume::{PngVolume, TiffVolume, Volume, VolumeSource};
 
-/// The meaning of the pages of a TIFF without OME header.
+/// The meaning of the pages of a TIFF without an OME header, or an ImageJ description with two axes or
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageAxis {
@@ -28,7 +29,7 @@ pub enum PageAxis {
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenConfig {
-    /// The meaning of the pages of a TIFF without OME header; a single page is a picture.
+    /// The meaning of the pages where the header does not say it; a single page is a picture.
     pub pages: PageAxis,
     /// The image of an OME header to read, from 0.
     pub series: usize,

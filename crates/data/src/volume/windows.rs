@@ -1,7 +1,10 @@
 //! Whole volumes in adjacent windows, as samples.
 
+use crate::augment::NormalizeChannels;
 use crate::digest::Digest;
 use crate::error::DataError;
+use crate::random::{Purpose, Random};
+use crate::raster::Raster;
 use crate::sample::Sample;
 use crate::source::SampleSource;
 use crate::volume::{Region, VolumePatches};
@@ -15,6 +18,14 @@ pub struct VolumeWindows {
     patches: VolumePatches,
     /// The volume and the region of each window.
     regions: Vec<(usize, Region)>,
+    noise: Option<WindowNoise>,
+}
+
+/// Noise of the inputs of windows.
+#[derive(Debug, Clone, Copy)]
+struct WindowNoise {
+    std: f32,
+    seed: u64,
 }
 
 impl VolumeWindows {
@@ -36,7 +47,14 @@ impl VolumeWindows {
                 }
             }
         }
-        Self { patches, regions }
+        Self { patches, regions, noise: None }
+    }
+
+    /// Adds normal noise of this standard deviation to the inputs, and none to the targets: the same
+    /// noise whenever a window is read. Inputs become f32.
+    #[must_use]
+    pub fn with_noise(self, std: f32, seed: u64) -> Self {
+        Self { noise: Some(WindowNoise { std, seed }), ..self }
     }
 
     /// The volumes of the windows.
@@ -64,11 +82,28 @@ impl SampleSource for VolumeWindows {
 
     fn read(&self, index: usize) -> Result<Sample<'_>, DataError> {
         let (volume, region) = &self.regions[index];
-        self.patches.sample(*volume, region)
+        let sample = self.patches.sample(*volume, region)?;
+        let Some(WindowNoise { std, seed }) = self.noise else { return Ok(sample) };
+        let spec = *sample.raster.spec();
+        let planes = NormalizeChannels::default().planes(&sample.raster)?;
+        let positions = planes.len() / spec.channels;
+        let mut random = Random::new(Purpose::WindowNoise, seed, 0, index as u64);
+        let noisy = |at: usize| {
+            // A raster has the channels of a position next to each other.
+            let clean = planes[at % spec.channels * positions + at / spec.channels];
+            clean + std * random.normal() as f32
+        };
+        let values: Vec<f32> = (0..planes.len()).map(noisy).collect();
+        let raster = Raster::try_new(spec.channels, &spec.sides(), values)?;
+        Ok(Sample { raster, ..sample })
     }
 
     fn fingerprint(&self) -> String {
-        Digest::new("updraft volume windows").text(&self.patches.fingerprint()).hex()
+        let digest = Digest::new("updraft volume windows").text(&self.patches.fingerprint());
+        match self.noise {
+            Some(WindowNoise { std, seed }) => digest.float(std).text(&seed.to_string()).hex(),
+            None => digest.hex(),
+        }
     }
 }
 
@@ -78,7 +113,6 @@ mod tests {
 
     use super::*;
     use crate::pixels::Pixels;
-    use crate::raster::Raster;
     use crate::volume::{PatchConfig, Volume, VolumePair, VolumeTarget};
 
     fn windows(sides: &[usize], patch: &[usize]) -> VolumeWindows {
@@ -112,5 +146,57 @@ mod tests {
             }
             assert!(seen.into_iter().all(|seen| seen), "{sides:?} {patch:?}");
         }
+    }
+
+    #[test]
+    fn noise_keeps_the_channels_apart() {
+        for channels in [1, 2, 3] {
+            let values: Vec<u16> = (0..channels * 6 * 8).map(|at| 100 * at as u16).collect();
+            let raster = Raster::try_new(channels, &[6, 8], values).unwrap();
+            let volume = Volume::try_new("v", vec![raster], [None; 3]).unwrap();
+            let input: Arc<dyn crate::volume::VolumeSource> = Arc::new(volume);
+            let windows = || {
+                let target = VolumeTarget::Image(input.clone());
+                let pairs = vec![VolumePair { input: input.clone(), target }];
+                let config = PatchConfig::new(&[6, 4], 1);
+                VolumeWindows::new(VolumePatches::try_new(pairs, config, &mut |_| {}).unwrap())
+            };
+            let (plain, noisy) = (windows(), windows().with_noise(1e-6, 1));
+            for index in 0..plain.len() {
+                let [clean, with] = [&plain, &noisy].map(|windows| {
+                    let sample = windows.read(index).unwrap();
+                    NormalizeChannels::default().planes(&sample.raster).unwrap()
+                });
+                assert_ne!(with, clean);
+                let near = with.iter().zip(&clean).all(|(a, b)| (a - b).abs() < 1e-4);
+                assert!(near, "{channels} channels");
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_that_of_the_window_and_leaves_the_target() {
+        let plain = windows(&[40, 60], &[20, 30]);
+        let noisy = |std, seed| windows(&[40, 60], &[20, 30]).with_noise(std, seed);
+        let planes = |windows: &VolumeWindows, index| {
+            let sample = windows.read(index).unwrap();
+            let target = sample.target.raster().unwrap().clone().into_owned();
+            (NormalizeChannels::default().planes(&sample.raster).unwrap(), target)
+        };
+        let by = noisy(3.0, 7);
+        let mut differences = Vec::new();
+        for index in 0..plain.len() {
+            let ((clean, target), (input, same)) = (planes(&plain, index), planes(&by, index));
+            assert_eq!((&input, target), (&planes(&by, index).0, same), "the second reading");
+            assert_ne!(input, planes(&noisy(3.0, 8), index).0, "another seed");
+            differences.extend(input.iter().zip(&clean).map(|(a, b)| f64::from(a - b)));
+        }
+        assert_ne!(differences[..600], differences[600..1200], "another window");
+        let count = differences.len() as f64;
+        let mean = differences.iter().sum::<f64>() / count;
+        let variance = differences.iter().map(|x| x * x).sum::<f64>() / count;
+        assert!(mean.abs() < 0.2 && (8.0..10.0).contains(&variance), "{mean} {variance}");
+        let prints = [&plain, &by, &noisy(3.0, 8), &noisy(2.0, 7)].map(SampleSource::fingerprint);
+        assert_eq!(prints.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
     }
 }

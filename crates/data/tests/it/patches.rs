@@ -289,7 +289,7 @@ fn a_manifest_lists_channels_targets_splits_and_blocks() {
     );
     let file_twice = refused("split,input\ntrain,a.tif\ntest,a.tif\n");
     assert!(
-        file_twice.contains("is in split `train` on line 2 and `test` on line 3"),
+        file_twice.contains("a.tif` is in split `train` on line 2 and `test` on line 3"),
         "{file_twice}"
     );
     assert!(refused("split,input\ntrain,gone.tif\n").starts_with(

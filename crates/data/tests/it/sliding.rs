@@ -248,7 +248,7 @@ fn windows_and_models_that_do_not_fit_are_named() {
     assert!(refused(window.clone().with_blend(sigma)).starts_with("`sigma` is [0.0]; expected"));
     assert_eq!(
         refused(SlidingWindow::new(&[4, 13, 8]).with_multiple_of(&[1, 8, 8])),
-        "`window` is [4, 13, 8]; expected a height that is a multiple of 8, the network's stride: 16"
+        "`window` is [4, 13, 8]; expected a height that is a multiple of 8, the network's stride, such as 16"
     );
     let mut short = |windows: WindowBatch| Ok(windows.values[1..].to_vec());
     let error = window.predict(&input, Reduction::Keep, &mut short, &mut go_on).unwrap_err();

@@ -53,6 +53,7 @@ fn files_of_tifffile_have_their_axes_and_values_in_every_region() {
         ("big.tif", PixelType::F32, 1, 1, [3, 9, 8], [None; 3]),
         ("planar.tif", PixelType::U16, 3, 1, [1, 6, 5], [None; 3]),
         ("samples.ome.tif", PixelType::U8, 3, 1, [1, 6, 5], [None; 3]),
+        ("hyperstack.tif", PixelType::U16, 2, 2, [3, 6, 5], [None; 3]),
     ] {
         let volume = open(name);
         let spec = volume.spec();
@@ -75,6 +76,39 @@ fn files_of_tifffile_have_their_axes_and_values_in_every_region() {
                 assert_eq!(numbers(&got), expected, "{name} {region:?}");
             }
         }
+    }
+}
+
+#[test]
+fn one_axis_of_imagej_is_what_the_configuration_says() {
+    // ImageJ users store frames as slices, too.
+    for (pages, expected) in [
+        (PageAxis::Depth, (1, 1, [3, 6, 5])),
+        (PageAxis::Frames, (3, 1, [1, 6, 5])),
+        (PageAxis::Channels, (1, 3, [1, 6, 5])),
+    ] {
+        let config = OpenConfig { pages, ..OpenConfig::default() };
+        let spec = *open_volume(golden("frames.tif"), &config).unwrap().spec();
+        assert_eq!((spec.frames, spec.raster.channels, spec.sides()), expected);
+    }
+}
+
+#[test]
+fn a_hyperstack_that_claims_other_pages_is_refused() {
+    let bytes = fs::read(golden("hyperstack.tif")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for (claim, expected) in [
+        (b"slices=4", "channels, slices and frames of ImageJ's description is 2x4x2"),
+        (b"slices=x", "`slices` of ImageJ's description is x"),
+        (b"images=9", "`images` of ImageJ's description is 92; expected 12"),
+    ] {
+        let mut lying = bytes.clone();
+        let at = bytes.windows(7).position(|part| part == &claim[..7]).unwrap();
+        lying[at..at + 8].copy_from_slice(claim);
+        let path = dir.path().join("lying.tif");
+        fs::write(&path, lying).unwrap();
+        let error = open_volume(&path, &OpenConfig::default()).map(drop).unwrap_err();
+        assert!(message(&error).contains(expected), "{}", message(&error));
     }
 }
 
@@ -206,6 +240,7 @@ fn files_that_lie_are_refused_with_field_and_both_sides() {
     for cut in [0, 3, 7, 40, good.len() - 100] {
         fs::write(&file, &good[..cut]).unwrap();
         assert!(open(&file).contains("a.tif` "), "{}", open(&file));
+        assert!(!open(&file).contains("fill whole buffer"), "{}", open(&file));
     }
     assert!(open(&folder.path().join("no.tif")).contains("no.tif` cannot be opened"));
 }

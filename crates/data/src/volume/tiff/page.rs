@@ -42,8 +42,21 @@ pub(super) enum PageFault {
 
 impl<E: std::error::Error> From<E> for PageFault {
     fn from(error: E) -> Self {
-        Self::Decoder(error.to_string())
+        Self::Decoder(explained(error.to_string()))
     }
+}
+
+/// The decoder's message, or what it means for a file.
+fn explained(message: String) -> String {
+    const MEANINGS: [(&str, &str); 2] = [
+        ("failed to fill whole buffer", "it ends before the data that its header promises"),
+        (
+            "inconsistent sizes encountered",
+            "its ImageWidth and ImageLength do not match its strips or tiles",
+        ),
+    ];
+    let known = MEANINGS.into_iter().find(|(part, _)| message.contains(part));
+    known.map_or(message, |(_, meaning)| meaning.to_owned())
 }
 
 /// The largest expansion of a compressed byte.

@@ -13,6 +13,7 @@ use crate::digest::Digest;
 use crate::error::{DataError, VolumeError};
 use crate::pixels::{Element, PixelType};
 use crate::raster::{Raster, RasterSpec};
+use crate::volume::imagej::{Hyperstack, claimed_images};
 use crate::volume::ome::{OmeFault, OmeImage};
 use crate::volume::open::{OpenConfig, PageAxis};
 use crate::volume::source::check_region;
@@ -82,11 +83,36 @@ impl TiffVolume {
             }
             None => {
                 let count = pages.len();
-                let (channels, depth, frames) = match config.pages {
+                let description = description.as_deref().unwrap_or_default();
+                if let Some(images) =
+                    claimed_images(description).filter(|it| *it != count.to_string())
+                {
+                    let expected = format!(
+                        "{count}, the pages of the file (above 4 GiB, ImageJ writes one page for all \
+                         images, which is not supported: save as OME-TIFF)"
+                    );
+                    return Err(field("`images` of ImageJ's description", images.into(), expected));
+                }
+                let stack = Hyperstack::parse(description);
+                let stack = stack.map_err(|(key, got)| {
+                    let expected = "a whole number of at least 1".to_owned();
+                    field(&format!("`{key}` of ImageJ's description"), got, expected)
+                })?;
+                if let Some(stack) = stack.filter(|stack| stack.pages() != Some(count)) {
+                    let Hyperstack { channels, slices, frames } = stack;
+                    let got = format!("{channels}x{slices}x{frames}");
+                    let expected = format!("as many planes as the file has pages, {count}");
+                    let name = "channels, slices and frames of ImageJ's description";
+                    return Err(field(name, got, expected));
+                }
+                let (channels, depth, frames) = match (stack, config.pages) {
+                    (Some(Hyperstack { channels, slices, frames }), _) => {
+                        (channels, (slices > 1).then_some(slices), frames)
+                    }
                     _ if count == 1 => (1, None, 1),
-                    PageAxis::Depth => (1, Some(count), 1),
-                    PageAxis::Frames => (1, None, count),
-                    PageAxis::Channels => (count, None, 1),
+                    (None, PageAxis::Depth) => (1, Some(count), 1),
+                    (None, PageAxis::Frames) => (1, None, count),
+                    (None, PageAxis::Channels) => (count, None, 1),
                 };
                 let raster = raster(channels * first.samples, depth);
                 let spec = VolumeSpec { raster, frames, voxel_um: [None; 3] };

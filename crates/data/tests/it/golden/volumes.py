@@ -28,4 +28,6 @@ write(folder / "planar.tif", values(1, 1, 3, 6, 5, "uint16")[0, 0], photometric=
       planarconfig="separate", ome=False, compression="packbits", metadata=None)
 write(folder / "samples.ome.tif", values(1, 1, 3, 6, 5, "uint8")[0, 0].transpose(1, 2, 0),
       photometric="rgb", ome=True, metadata={"axes": "YXS"})
+write(folder / "hyperstack.tif", values(2, 3, 2, 6, 5, "uint16"), imagej=True, metadata={"axes": "TZCYX"})
+write(folder / "frames.tif", values(1, 3, 1, 6, 5, "uint16")[0, :, 0], imagej=True, metadata={"axes": "TYX"})
 write(folder / "signed.tif", np.zeros((4, 4), "int16"), ome=False)
