@@ -1,6 +1,9 @@
 //! The search for the largest batch that fits into memory, with one process per tried size.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,6 +17,7 @@ use crate::Failed;
 use crate::child::{die_first, ran_out_of_memory, says_out_of_memory};
 use crate::command::stopped;
 use crate::device::choose;
+use crate::found_batches::{self, SearchKey};
 use crate::progress::Display;
 use crate::stop;
 use crate::wrap::hanging;
@@ -46,6 +50,8 @@ pub(crate) struct Trial<'a> {
     budget: &'static str,
     /// The number of training samples: a larger batch would never be filled.
     pub(crate) samples: usize,
+    /// The largest measured peak of each size that was tried.
+    peaks: RefCell<BTreeMap<usize, u64>>,
 }
 
 impl<'a> Trial<'a> {
@@ -79,7 +85,8 @@ impl<'a> Trial<'a> {
         }
         let search = BatchSearch { most: search.most.min(samples), ..search };
         let signature = workload.signature();
-        Ok(Self { plan, signature, search, budget_bytes, budget, samples })
+        let peaks = RefCell::default();
+        Ok(Self { plan, signature, search, budget_bytes, budget, samples, peaks })
     }
 
     /// Searches for the largest batch; `note` receives each size.
@@ -113,7 +120,20 @@ impl<'a> Trial<'a> {
 
     /// Whether a training step and an evaluation with this batch stay within the budget.
     pub(crate) fn fits(&self, batch: usize) -> Result<Fit> {
-        fits_within(self.budget_bytes, || self.peak_bytes(batch))
+        fits_within(self.budget_bytes, || {
+            let peak = self.peak_bytes(batch)?;
+            if let Some(bytes) = peak {
+                let mut peaks = self.peaks.borrow_mut();
+                let most = peaks.entry(batch).or_default();
+                *most = bytes.max(*most);
+            }
+            Ok(peak)
+        })
+    }
+
+    /// The memory of a step of a size that was tried.
+    fn needed_bytes(&self, batch: usize) -> Option<u64> {
+        self.peaks.borrow().get(&batch).copied()
     }
 
     /// The peak memory of a process that tries this batch; `None` for one that the system kills for
@@ -169,14 +189,34 @@ fn fits_within(budget: u64, mut peak: impl FnMut() -> Result<Option<u64>>) -> Re
 }
 
 /// The batch size that `train.auto_batch` finds, which is also printed.
+///
+/// A search of an earlier run of the folder `runs` is not repeated.
 pub(crate) fn fitting_batch(
     plan: &Plan,
     workload: &dyn AnyWorkload,
     selection: &Selection,
+    runs: &Path,
     display: &Display,
 ) -> Result<usize> {
     let trial = Trial::new(plan, workload, selection, None)?;
+    let auto = plan.train.auto_batch.unwrap_or_default();
+    let key = SearchKey::new(plan, &trial.signature, selection, (&auto, trial.samples));
+    let limits = auto.least..=auto.most.min(trial.samples);
+    let known = found_batches::find(runs, &key, trial.budget_bytes);
+    if let Some(batch) = known.filter(|batch| limits.contains(batch)) {
+        let path = found_batches::path(runs);
+        let text = format!("{batch}: found by an earlier run, kept in {}", path.display());
+        display.line(&hanging("batch    ", &text));
+        return Ok(batch);
+    }
     let found = trial.search(&mut |_, _| {})?;
+    if let Some(needed) = trial.needed_bytes(found.batch) {
+        // The run does not need the file.
+        if let Err(error) = found_batches::add(runs, key, (trial.budget_bytes, needed), found.batch)
+        {
+            tracing::warn!("{error:#}");
+        }
+    }
     let (batch, largest, probes) = (found.batch, found.largest, found.probes);
     let (mib, bound) = (trial.budget_bytes >> 20, trial.bound(&found));
     let text = format!("{batch}: {largest} fit into {mib} MiB{bound}, {probes} sizes tried");
@@ -191,7 +231,7 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     die_first();
     let (signature, plan) = text.split_once('\n').ok_or_else(|| anyhow!("no plan was given"))?;
     let signature = serde_json::from_str(signature).context("no signature was given")?;
-    let plan = Plan::read(registry, plan, std::path::Path::new("plan"), &[])?.plan;
+    let plan = Plan::read(registry, plan, Path::new("plan"), &[])?.plan;
     let (device, _) = choose(&plan.device)?;
     plan.rehearse(&signature, &device, batch)?;
     let reserved = device.memory_pool_usage().map(|usage| usage.bytes_reserved);

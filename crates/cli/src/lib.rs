@@ -7,6 +7,7 @@ mod child;
 mod command;
 mod device;
 mod endure;
+mod found_batches;
 mod json;
 mod kernels;
 mod layer_table;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use updraft_data::Progress;
-use updraft_trainer::{EpochReport, Evaluation, MetricSpec, StepReport, Unit};
+use updraft_trainer::{EpochReport, Evaluation, Metric, MetricSpec, StepReport, Unit};
 
 use crate::terminal::say;
 
@@ -186,13 +186,18 @@ fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     fits.unwrap_or_else(|| line(0))
 }
 
-/// The loss of a split and its first defined metrics, at most `count`.
+/// The loss of a split and its first defined metrics, at most `most`; parts of the loss come last.
 fn split_text(name: &str, evaluation: &Evaluation, most: usize) -> String {
     let defined = evaluation.metrics.iter().skip(1).filter(|metric| metric.value.is_some());
-    let metrics = defined.take(most).map(|metric| match &metric.spec.unit {
-        Unit::Share => format!(" {}", metric_text(&metric.spec, metric.value)),
-        _ => format!(" {} {}", metric.spec.name, metric_text(&metric.spec, metric.value)),
-    });
+    let is_part = |metric: &&Metric| metric.spec.name.starts_with("loss-");
+    let parts = defined.clone().filter(is_part);
+    let metrics =
+        defined.filter(|metric| !is_part(metric)).chain(parts).take(most).map(
+            |metric| match &metric.spec.unit {
+                Unit::Share => format!(" {}", metric_text(&metric.spec, metric.value)),
+                _ => format!(" {} {}", metric.spec.name, metric_text(&metric.spec, metric.value)),
+            },
+        );
     format!("{name} {:.3}{}", evaluation.loss(), metrics.collect::<String>())
 }
 
@@ -293,6 +298,10 @@ mod tests {
         assert_eq!((short.as_str(), short.len()), (expected, 80));
         let line = epoch_line(&report, 100, "rows");
         assert_eq!(line, "epoch 100/100 | train 0.500 | test 0.500 rmse 0.7125 | 12346 rows/s");
+        let parts = [("loss-penalty", Unit::None, 0.25), ("psnr", Unit::None, 30.5)];
+        let test = evaluation(0.5, &parts);
+        assert_eq!(split_text("test", &test, 1), "test 0.500 psnr 30.5000");
+        assert_eq!(split_text("test", &test, 2), "test 0.500 psnr 30.5000 loss-penalty 0.2500");
     }
 
     #[test]

@@ -196,14 +196,15 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
     if ranks == 1 {
         return Ok(());
     }
+    if plan.train.auto_batch.is_some() && !is_resumed {
+        bail!(
+            "`train.auto_batch`, or \"auto\" for `train.batch`, needs a single rank; set \
+             `train.batch` to a number, the samples of all ranks"
+        );
+    }
     let batch = plan.train.batch;
     if batch < ranks {
         bail!("`train.batch` is {batch}, the samples of all ranks; it must be at least {ranks}");
-    }
-    if plan.train.auto_batch.is_some() && !is_resumed {
-        bail!(
-            "`train.auto_batch` needs a single rank; set `train.batch`, the samples of all ranks"
-        );
     }
     if plan.train.read_every > 1 {
         bail!(

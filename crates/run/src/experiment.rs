@@ -142,8 +142,8 @@ impl Experiment {
         let began = (Instant::now(), updraft_device::cpu_seconds());
         let plan = self.plan()?;
         if plan.train.auto_batch.is_some() {
-            let reason = "`train.auto_batch` starts processes of the command line; set \
-                          `train.batch` instead";
+            let reason = "`train.auto_batch`, or \"auto\" for `train.batch`, starts processes of \
+                          the command line; set `train.batch` to a number instead";
             return Err(RunError::Unusable { reason: reason.to_owned() });
         }
         let selection = select(&plan.device, &updraft_device::probe())?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use updraft_run::Registry;
+use updraft_run::{Planned, Registry};
 use updraft_trainer::Fit;
 
 use super::would::dry_run_of;
@@ -19,8 +19,8 @@ use crate::terminal::say;
 /// Finds the largest batch whose training step fits into a memory budget.
 ///
 /// Each size is tried in a separate process: two updates and an evaluation on example data. A size
-/// that comes within 5 % of the budget has to fit twice. The config key `train.auto_batch` does the
-/// same at the start of a run.
+/// that comes within 5 % of the budget has to fit twice. With `train.batch = "auto"` a run does the
+/// same at its start; `train.auto_batch` has the settings.
 #[derive(Debug, Args)]
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
@@ -94,11 +94,14 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints how to train with the batch: with `train.auto_batch`, `train` would search again.
+/// Prints how to train with the batch: with `train.auto_batch` in the config, `train` would search.
 fn print_next(registry: Registry, config: &ConfigArgs, batch: usize) {
     let config = config.without("train.auto_batch");
-    let planned = config.plan_in_silence(registry);
-    if planned.is_ok_and(|planned| planned.plan.train.auto_batch.is_some()) {
+    let given = |planned: Planned| {
+        let train = planned.plan.table().get("train").and_then(toml::Value::as_table);
+        train.is_some_and(|train| train.contains_key("auto_batch"))
+    };
+    if config.plan_in_silence(registry).is_ok_and(given) {
         say(&format!(
             "next     replace `train.auto_batch` by `train.batch = {batch}` in the config"
         ));

@@ -97,7 +97,8 @@ impl PredictArgs {
         let at = (self.run.as_path(), self.checkpoint);
         let device = self.int8.device(&self.device);
         let run = OpenedRun::open_at(registry, at, device, &check)?;
-        for file in self.files.iter().chain(&self.output.truth) {
+        let compared = self.output.truth.iter().chain(&self.output.compare_with);
+        for file in self.files.iter().chain(compared) {
             if file.as_os_str() == "-" && !file.exists() {
                 bail!("cannot read `-`: name a file, or `/dev/stdin` for standard input");
             }

@@ -44,6 +44,10 @@ pub(super) struct OutputArgs {
     /// Weights of overlapping windows
     #[arg(long, value_enum, default_value_t = BlendName::Gaussian, requires = "out")]
     blend: BlendName,
+    /// Standard deviation of the Gaussian weights as a fraction of the window, for all axes or each
+    /// [default: 0.125]
+    #[arg(long, value_delimiter = ',', requires = "out")]
+    sigma: Option<Vec<f64>>,
     /// Axes for test-time augmentation by mirroring
     #[arg(long, value_enum, value_delimiter = ',', requires = "out")]
     mirror: Vec<AxisName>,
@@ -54,6 +58,10 @@ pub(super) struct OutputArgs {
     /// the same name
     #[arg(long, value_name = "FILE", requires = "out")]
     components: Option<PathBuf>,
+    /// Compare with this prediction of the same image, such as one without windows, and print the mean
+    /// and the largest difference, or the fraction of different classes
+    #[arg(long, value_name = "FILE", requires = "out")]
+    pub(super) compare_with: Option<PathBuf>,
     /// Compare with this true image or mask, and print the metrics
     #[arg(long, value_name = "FILE", requires = "out")]
     pub(super) truth: Option<PathBuf>,
@@ -79,6 +87,9 @@ impl OutputArgs {
         let [input] = files else {
             bail!("--out is one file, and {} files are to be predicted; name one", files.len())
         };
+        if self.blend == BlendName::Constant && self.sigma.is_some() {
+            bail!("constant weights have no --sigma; leave it out, or --blend constant");
+        }
         let image = self.image(input, out);
         if self.table().is_none() {
             return Ok(Some(Request::Image(image)));
@@ -106,7 +117,10 @@ impl OutputArgs {
         request.batch = self.batch;
         request.blend = match self.blend {
             BlendName::Constant => Blend::Constant,
-            BlendName::Gaussian => request.blend,
+            BlendName::Gaussian => match &self.sigma {
+                Some(sigma) => Blend::Gaussian { sigma: sigma.clone() },
+                None => request.blend,
+            },
         };
         let axis = |axis: &AxisName| match axis {
             AxisName::Depth => Axis::Depth,
@@ -120,6 +134,7 @@ impl OutputArgs {
             ComponentFiles { labels, table }
         });
         request.truth.clone_from(&self.truth);
+        request.compare_with.clone_from(&self.compare_with);
         request
     }
 }
@@ -175,6 +190,11 @@ pub(super) fn run_to_file(
         count(written.channels, "channel"),
         count(written.frames, "frame")
     ))?;
+    if written.resumed_planes > 0 {
+        let planes = written.resumed_planes;
+        let what = if written.sides.len() == 3 { "slice" } else { "row" };
+        display.line(&format!("resumed  {} of an earlier run were kept", count(planes, what)));
+    }
     if let Some(components) = written.components {
         crate::print(&count(components, "component"))?;
     }

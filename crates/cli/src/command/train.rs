@@ -279,7 +279,7 @@ fn train_on_ranks(
     let (resumed, device, selection, workload) = opened?;
     // A resumed run uses the batch size that its first part found.
     if plan.train.auto_batch.is_some() && resumed.is_none() {
-        let batch = fitting_batch(&plan, &*workload, &selection, display)?;
+        let batch = fitting_batch(&plan, &*workload, &selection, &args.runs, display)?;
         plan.set_batch(batch);
     }
     let training = Training {

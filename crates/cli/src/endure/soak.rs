@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use updraft_run::{RunFolder, TaskKind, read_metrics};
 
 use super::child::{start, train};
+use super::run_files::only;
 use crate::command::cannot;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop::requested;
@@ -74,8 +75,7 @@ pub(crate) fn soak(
     // The run does not end by itself; a killed run can be resumed.
     child.kill().context("killing the program")?;
     child.wait().context("waiting for the program")?;
-    let run = fs::read_dir(&runs).ok().and_then(|mut runs| runs.next()?.ok());
-    let run = run.context("the run left no folder: give it more minutes")?.path();
+    let run = only(&runs).context("the run left no folder: give it more minutes")?;
     let steps = step_times(&run)?;
     let report =
         Report::of(&held, &steps).context("too little was measured: give it more minutes")?;

@@ -52,6 +52,31 @@ fn a_run_trains_with_the_batch_it_found_and_keeps_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_search_is_not_repeated_for_the_same_model_on_the_same_device() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = |seed: &str, more: &str| {
+        let sets =
+            ["train.batch=auto", "train.auto_batch.most=6", "train.auto_batch.budget_mib=9999"];
+        let mut arguments = vec!["--set", seed, "--set", more];
+        arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+        let said = succeed(dir.path(), &tiny(&arguments));
+        let plan = dir.path().join(said.run_folder()).join("plan.toml");
+        let plan: toml::Table =
+            toml::from_str(&std::fs::read_to_string(plan).expect("plan")).expect("TOML");
+        (said.stderr, plan["train"]["batch"].as_integer())
+    };
+    let again = "5: found by an earlier run, kept in runs/batch-sizes.json";
+    let (first, batch) = run("seed=1", "train.epochs=1");
+    assert!(first.contains("6 fit into 9999 MiB") && !first.contains(again), "{first}");
+    let (second, same) = run("seed=2", "train.epochs=2");
+    assert!(second.contains(again) && !second.contains("fit into"), "{second}");
+    assert_eq!((batch, same), (Some(5), Some(5)));
+    let (other, _) = run("seed=1", "train.ema_decay=0.9");
+    assert!(other.contains("6 fit into") && !other.contains(again), "{other}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn the_batch_found_is_named_where_the_run_would_search_again() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let auto = "[train.auto_batch]\nleast = 2\nmost = 2\n";
@@ -64,6 +89,9 @@ fn the_batch_found_is_named_where_the_run_would_search_again() {
     let said = succeed(dir.path(), &[&["batch-find"][..], &small, &set].concat());
     let next = "train --set data.train_images=16 --set data.test_images=16 --set train.batch=2\n";
     assert!(said.stderr.ends_with(next), "{}", said.stderr);
+    std::fs::write(dir.path().join("auto.toml"), "[train]\nbatch = \"auto\"\n").expect("written");
+    let said = succeed(dir.path(), &[&["batch-find", "auto.toml"][..], &small].concat());
+    assert!(said.stderr.ends_with("--set train.batch=14\n"), "{}", said.stderr);
 }
 
 /// What a run keeps beside its model is in the trial: a batch that fits without it may not with it.

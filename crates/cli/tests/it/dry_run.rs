@@ -148,6 +148,16 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["predict", images, "a.png", "--parts", "a.png"], "is no folder of parts"),
         (vec!["predict", converter, "a.png", "--parts", "p", "--out", "o.tif"], "cannot be used"),
         (window("--overlap", "2"), "`--overlap` is [2.0]; it must be 0 to below 1"),
+        (window("--sigma", "0"), "`--sigma` is [0.0]; it must be finite and above 0"),
+        (window("--sigma", "0.1,0.1,0.1"), "`--sigma` is [0.1, 0.1, 0.1]; it must be finite"),
+        (
+            vec![
+                "predict", converter, "a.png", "--out", "o.tif", "--blend", "constant", "--sigma",
+                "1",
+            ],
+            "constant weights have no --sigma",
+        ),
+        (vec!["predict", converter, "a.png", "--out", "o.png"], "`o.png` does not end in .tif"),
         (window("--batch", "0"), "`--batch` is 0; it must be at least 1"),
         (window("--window", "16,16,16"), "`--window` is [16, 16, 16]; it must be 2 sides"),
         (window("--window", "17,17"), "`--window` is [17, 17]; it must be a height that is"),

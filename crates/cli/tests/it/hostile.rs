@@ -129,6 +129,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("model.outside=beyond", "`model.outside` is "),
     ("model.layers=2", "`model.layers` is "),
     ("model.penalty={l1=-1}", "`model.penalty` is "),
+    ("model.penalty={roughness=1,order=8}", "`model.penalty.order` is 8"),
     ("data.encoding=words", "`data.encoding` is "),
     ("data.file_features=true", "`data.file_features` is not read beside"),
     ("targets={y={kind='number',loss={kind='huber',delta=0}}}", "`targets.y.loss` is "),

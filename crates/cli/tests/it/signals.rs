@@ -115,7 +115,8 @@ fn a_second_interrupt_ends_the_process_in_the_middle_of_a_step() {
     // One update of a thousand batches.
     let long = ["--set", "data.train_images=20000", "--set", "train.accumulate=1000"];
     let child = start(dir.path(), &tiny(&long));
-    wait_for("no run was begun", || !runs(dir.path()).is_empty());
+    let has_begun = || runs(dir.path()).iter().any(|run| run.join("metrics.jsonl").exists());
+    wait_for("no run was begun", has_begun);
     std::thread::sleep(Duration::from_millis(300));
     signal(&child, "-INT");
     std::thread::sleep(Duration::from_millis(200));

@@ -61,7 +61,10 @@ pub(crate) fn timed_out() {
 pub(crate) fn refused() {
     for (set, key) in [
         ("train.batch=1", "`train.batch` is 1"),
-        ("train.auto_batch={}", "`train.auto_batch` needs a single rank"),
+        (
+            "train.auto_batch={}",
+            "`train.auto_batch`, or \"auto\" for `train.batch`, needs a single rank",
+        ),
         ("train.recompute_batch_norms=2", "`train.recompute_batch_norms` needs a single rank"),
         ("train.read_every=3", "`train.read_every` needs a single rank"),
         ("data.faults={kind=\"skip\",at_most=1}", "faults"),

@@ -42,6 +42,7 @@ macro_rules! word_or_number {
 }
 
 word_or_number!(BatchesPlan, All, "all");
+word_or_number!(BatchPlan, Auto, "auto");
 word_or_number!(WorkersPlan, Auto, "auto");
 
 /// The number of batches of an epoch from which statistics are computed: `all` or a number.
@@ -64,6 +65,25 @@ pub enum RecomputePlan {
     ElementWise,
     /// The inputs of the network's segments are kept, and the rest is recomputed.
     Segments,
+}
+
+/// The number of samples of a batch: `auto` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BatchPlan {
+    /// The largest whose step fits into memory, by an [`AutoBatchPlan`].
+    Auto,
+    /// This many.
+    Count(usize),
+}
+
+impl BatchPlan {
+    /// The number, if it is one.
+    pub(super) const fn count(self) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::Count(count) => Some(count),
+        }
+    }
 }
 
 /// The search for the largest batch that fits into memory.

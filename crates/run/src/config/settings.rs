@@ -172,13 +172,18 @@ impl Settings {
     /// # Panics
     /// If the key has no default.
     pub fn value<T: DeserializeOwned + Serialize>(&self, key: &Key<T>) -> Result<T, ConfigError> {
-        let standard = || {
-            let text = default_text(key, self.defaults);
-            let text = text.unwrap_or_else(|| panic!("`{}` has no default", key.name()));
-            let table: Table = format!("v = {text}").parse().expect("a default is TOML");
-            table["v"].clone().try_into().expect("a default is of the key's type")
-        };
-        self.value_or(key, standard)
+        self.value_or(key, || self.default(key))
+    }
+
+    /// The default of a key for the task.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub(crate) fn default<T: DeserializeOwned + Serialize>(&self, key: &Key<T>) -> T {
+        let text = default_text(key, self.defaults);
+        let text = text.unwrap_or_else(|| panic!("`{}` has no default", key.name()));
+        let table: Table = format!("v = {text}").parse().expect("a default is TOML");
+        table["v"].clone().try_into().expect("a default is of the key's type")
     }
 
     /// The value of a key, or a value derived from other keys.

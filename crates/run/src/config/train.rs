@@ -10,7 +10,9 @@ use updraft_trainer::{
     Transfer,
 };
 
-use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
+use super::choice::{
+    AutoBatchPlan, BatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan,
+};
 use super::distributed::DistributedPlan;
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
@@ -23,8 +25,10 @@ const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data
     .edit(Edit::Reported)
     .check("at least 1", |epochs| *epochs >= 1);
 // How small it may be is the task's to say.
-const BATCH: Key<usize> =
-    Key::new("train.batch", "samples a step").default("64").edit(Edit::Reported);
+const BATCH: Key<BatchPlan> =
+    Key::new("train.batch", "samples a step, or `auto`: `train.auto_batch` with its defaults")
+        .default("64")
+        .edit(Edit::Reported);
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
     .edit(Edit::Reported)
@@ -65,7 +69,9 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     ),
 ])
 .edit(Edit::Free)
-.check("a `budget_mib` of at least 1", |auto| auto.budget_mib.is_none_or(|mib| mib >= 1));
+.check("a table, `{}` for its defaults, with a `budget_mib` of at least 1", |auto| {
+    auto.budget_mib.is_none_or(|mib| mib >= 1)
+});
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "number of batches per update, whose gradients are averaged")
         .default("1")
@@ -249,13 +255,22 @@ impl TrainPlan {
         let (least, why) = kind.least_batch();
         let of_batch = |mut error| {
             if let ConfigError::Value { expected, .. } = &mut error {
-                *expected = format!("a whole number, at least {least}{why}");
+                *expected = format!("`auto` or a whole number, at least {least}{why}");
             }
             error
         };
+        let auto_batch: Option<AutoBatchPlan> = settings.option(&AUTO_BATCH)?;
+        let (batch, auto_batch) = match settings.value(&BATCH).map_err(of_batch)? {
+            BatchPlan::Count(batch) => (batch, auto_batch),
+            // A search replaces the default.
+            BatchPlan::Auto => {
+                let standard = settings.default(&BATCH).count().expect("the default is a number");
+                (standard, Some(auto_batch.unwrap_or_default()))
+            }
+        };
         let plan = Self {
             epochs: settings.value(&EPOCHS)?,
-            batch: settings.value(&BATCH).map_err(of_batch)?,
+            batch,
             learning_rate: settings.value(&LEARNING_RATE)?,
             schedule: settings.value(&SCHEDULE)?,
             plateau: settings.option(&PLATEAU)?,
@@ -264,7 +279,7 @@ impl TrainPlan {
             clip_norm: settings.option(&CLIP_NORM)?,
             loss_scale: settings.value_or(&LOSS_SCALE, || default_scale(precision))?,
             recompute: settings.value(&RECOMPUTE)?,
-            auto_batch: settings.option(&AUTO_BATCH)?,
+            auto_batch,
             accumulate: settings.value(&ACCUMULATE)?,
             non_finite: settings.value(&NON_FINITE)?,
             ema_decay: settings.option(&EMA_DECAY)?,

@@ -195,6 +195,8 @@ pub struct FilePrediction {
     pub components: Option<ComponentFiles>,
     /// The true image or mask, for comparison.
     pub truth: Option<PathBuf>,
+    /// Another prediction of the same image, for the mean and the largest difference.
+    pub compare_with: Option<PathBuf>,
 }
 
 /// Files for the connected components of a mask.
@@ -222,6 +224,7 @@ impl FilePrediction {
             keeps_channels: false,
             components: None,
             truth: None,
+            compare_with: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use updraft_kan::Penalty;
 
-use crate::config::{Edit, Key};
+use crate::config::{ConfigError, Edit, Key, Settings};
 
 /// `model.penalty`, with what a task says of it.
 pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
@@ -17,4 +17,26 @@ pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
         .check("of weights that are finite and at least 0, one of them above 0", |penalty| {
             penalty.is_valid() && !penalty.is_zero()
         })
+}
+
+/// The value of the key, if it is given; `coefficients` is the number of those of a spline.
+///
+/// # Errors
+/// An error for a roughness of differences that so few coefficients do not have.
+pub(super) fn read_penalty(
+    settings: &Settings,
+    key: &Key<Penalty>,
+    coefficients: usize,
+) -> Result<Option<Penalty>, ConfigError> {
+    let penalty = settings.option(key)?;
+    match penalty {
+        Some(Penalty { roughness, order, .. }) if roughness > 0.0 && order >= coefficients => {
+            let expected = format!(
+                "below {coefficients}, the coefficients of a spline (`model.intervals` + \
+                 `model.degree`): they have no more differences"
+            );
+            Err(settings.refuse("model.penalty.order", order, expected))
+        }
+        _ => Ok(penalty),
+    }
 }

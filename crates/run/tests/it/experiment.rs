@@ -71,7 +71,7 @@ fn errors_name_the_file_the_key_and_what_it_must_be() {
         (experiment().set("train.epoch", 1), "train.epoch"),
         (experiment().set("device", "cuda:0"), "cuda:0"),
         (experiment().profile("fast"), "fast"),
-        (experiment().set("train.auto_batch.most", 8), "`train.auto_batch` starts processes"),
+        (experiment().set("train.auto_batch.most", 8), "starts processes of the command line"),
     ] {
         let error = refused(experiment);
         assert!(error.contains(words), "{error}");

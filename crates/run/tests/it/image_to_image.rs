@@ -4,7 +4,9 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use updraft_data::{CellsConfig, Volume, VolumeSource, open_volume, write_cells};
+use updraft_data::{
+    CellsConfig, NormalizeChannels, Volume, VolumeSource, open_volume, write_cells,
+};
 use updraft_run::{
     ComponentFiles, FilePrediction, Opening, Plan, RunError, RunFolder, TASKS, TrainedModel,
     WrittenPrediction,
@@ -57,6 +59,13 @@ fn train_every_kind_of_target() {
                 "data.scale.kind=unit",
                 "model={kind = \"dual-autoencoder\", widths = [8, 4, 4], latent = 2}",
                 "model.penalty.roughness=0.1",
+            ],
+        ),
+        (
+            "loss-channel-2",
+            vec![
+                "data.target=image",
+                "train.channel_losses=[{loss={kind='ssim'}}, {loss={kind='huber', delta=1}, weight=2}]",
             ],
         ),
         (
@@ -151,6 +160,15 @@ fn a_trained_network_predicts_whole_files_and_is_compared_with_the_target() {
         assert_eq!(written.components.is_some(), is_mask);
         let first = &written.metrics[0];
         assert_eq!(first.spec.name, if is_mask { "dice" } else { "pearson" });
+        if !is_mask {
+            let value = |name: &str| {
+                let found = written.metrics.iter().find(|metric| metric.spec.name == name);
+                found.and_then(|metric| metric.value).expect(name)
+            };
+            let [mean, first, second] = ["pearson", "pearson-1", "pearson-2"].map(value);
+            assert!((mean - (first + second) / 2.0).abs() < 1e-9, "{mean} {first} {second}");
+            assert!(value("mean-absolute-error") > 0.0);
+        }
         assert!(first.value.is_none_or(f64::is_finite), "{first:?}");
 
         // The file has the sides and the voxels of the input, and is the same for other batches.
@@ -162,8 +180,37 @@ fn a_trained_network_predicts_whole_files_and_is_compared_with_the_target() {
         assert_eq!(predicted.spec().voxel_um, volume(&file(kinds[0])).spec().voxel_um);
         let mut again = FilePrediction::new(file(kinds[0]), dir.path().join("again.ome.tif"));
         again.batch = 3;
-        predict(&model, &again).expect("predicted");
+        again.compare_with = Some(out.clone());
+        let written = predict(&model, &again).expect("predicted");
         assert_eq!(volume(&again.output).frames(), predicted.frames());
+        assert!(written.metrics.iter().all(|metric| metric.value == Some(0.0)));
+        let mut apart = FilePrediction::new(file(kinds[0]), dir.path().join("apart.ome.tif"));
+        apart.overlap = vec![0.0];
+        apart.compare_with = Some(out.clone());
+        let seams = predict(&model, &apart).expect("predicted").metrics;
+        let names: Vec<_> = seams.iter().map(|metric| metric.spec.name.as_ref()).collect();
+        let volumes = [volume(&apart.output), predicted];
+        let [apart, whole] = volumes.map(|volume| {
+            let planes = |raster| NormalizeChannels::default().planes(raster).expect("planes");
+            volume.frames().iter().flat_map(planes).collect::<Vec<f32>>()
+        });
+        let pairs = apart.iter().zip(&whole);
+        let (expected, values) = match is_mask {
+            true => {
+                let differing = pairs.filter(|(a, b)| a != b).count() as f64;
+                (vec!["differing-positions"], vec![differing / whole.len() as f64])
+            }
+            false => {
+                let all: Vec<f64> = pairs.map(|(a, b)| f64::from((a - b).abs())).collect();
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                let largest = all.iter().copied().fold(0.0, f64::max);
+                (vec!["mean-difference", "largest-difference"], vec![mean, largest])
+            }
+        };
+        assert_eq!(names, expected);
+        for (metric, value) in seams.iter().zip(values) {
+            assert!((metric.value.expect("a value") - value).abs() < 1e-12, "{metric:?} {value}");
+        }
     }
 }
 
@@ -186,6 +233,16 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
     assert!(said(&gone).contains("gone.tif"));
     let colored = FilePrediction::new(&image, &out);
     assert!(said(&colored).contains("3 channels; the run was trained on 2"), "{}", said(&colored));
+    let cells_dir = dir.path().join("cells");
+    cells(&cells_dir, &[40, 56], "segmentation");
+    let mut other = FilePrediction::new(cells_dir.join("field002_fluorescence.ome.tif"), &out);
+    other.truth = Some(image.clone());
+    assert!(said(&other).contains("the input 1 frame of [40, 56]"), "{}", said(&other));
+    other.truth = Some(cells_dir.join("field002_classes.ome.tif"));
+    other.keeps_channels = true;
+    assert!(said(&other).contains("leave out --truth or --keep-channels"), "{}", said(&other));
+    other.output = dir.path().join("out.png");
+    assert!(said(&other).contains("does not end in .tif or .tiff"), "{}", said(&other));
     let error = model.predict(&image).expect_err("no file to write").to_string();
     assert!(error.contains("--out FILE"), "{error}");
     assert!(!out.exists(), "nothing is written");
@@ -208,10 +265,36 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
             "`data.scale.high` is 1; it must be above the lower percentile, 90, and at most 100",
         ),
         ("model.kind=dual-autoencoder", "`unet` for masks"),
+        ("train.channel_losses=[{loss={kind='huber', delta=1}}]", "`train.channel_losses` is not"),
         ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "it must be 0 to 2.6666667"),
     ] {
         let error = read_with(SMALL, &[set]).map(drop).expect_err(set).to_string();
         assert!(error.contains(expected), "{set}: {error}");
+    }
+}
+
+#[test]
+fn losses_of_channels_are_checked_and_replace_the_loss() {
+    let losses = |list: &str| format!("train.channel_losses=[{list}]");
+    for (list, more, expected) in [
+        ("{loss={kind='dice'}}", None, "with a loss of images for channel 1"),
+        (
+            "{loss={kind='ssim'}}, {loss={kind='huber', delta=0}}",
+            None,
+            "with numbers above 0 and at most 1000000 for channel 2",
+        ),
+        ("{loss={kind='ssim'}, weight=0}", None, "with a weight above 0"),
+        ("", None, "a list of 1 to 64 losses"),
+        (
+            "{loss={kind='ssim'}}",
+            Some("train.loss.kind=ssim"),
+            "`train.loss` is not read beside `train.channel_losses",
+        ),
+    ] {
+        let list = losses(list);
+        let sets: Vec<&str> = ["data.target=image", &list].into_iter().chain(more).collect();
+        let error = read_with(SMALL, &sets).map(drop).expect_err(&list).to_string();
+        assert!(error.contains(expected), "{list}: {error}");
     }
 }
 
@@ -235,6 +318,14 @@ fn data_that_cannot_be_learned_from_is_refused() {
     assert!(error.contains("other.csv"), "{error}");
     let error = open(&["data.test_split=validation"], dir.path());
     assert!(error.contains("`data.test_split` is \"validation\"; it must be in"), "{error}");
+
+    // Generated cells have two channels to predict.
+    let losses = "train.channel_losses=[{loss={kind='mean-squared-error'}}]";
+    let plan_of_one = plan(&["data.target=image", losses]);
+    let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+    let error = plan_of_one.task.open(&plan_of_one, opening).map(drop).expect_err("refused");
+    let expected = "`train.channel_losses` is a list of 1, and the target images have 2 channels";
+    assert!(error.to_string().contains(expected), "{error}");
 
     // A run is scored on its own volumes only.
     let trained = train(&plan(&["train.epochs=1"]), dir.path(), None, &mut Watcher::default());

@@ -158,8 +158,8 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
         ("seed = \"one\"", "`seed` is \"one\"; it must be a whole number of at least 0"),
         (
             "train.batch = \"x\"",
-            "`train.batch` is \"x\"; it must be a whole number, at least 2: batch norms need a \
-             variance",
+            "`train.batch` is \"x\"; it must be `auto` or a whole number, at least 2: batch norms \
+             need a variance",
         ),
         ("seed = -1", "`seed` is -1; it must be a whole number of at least 0"),
         (

@@ -23,7 +23,7 @@ const FILLERS: [&str; 3] = ["x", "['f']", "{x={kind='number'}}"];
 
 /// Reads the trial of a task with settings and a key; what the settings require is given.
 fn meet(kind: &dyn TaskKind, sets: &[String], key: &str) -> Met {
-    let odd = format!("{key}=[{{x=1}}]");
+    let odd = format!("{key}=[[{{x=1}}]]");
     // The keys that are required, with the number of the filler.
     let mut given: BTreeMap<String, usize> = BTreeMap::new();
     loop {

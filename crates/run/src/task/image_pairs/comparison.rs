@@ -14,9 +14,76 @@ use updraft_trainer::{
 use super::data_plan::{DataPlan, LabelKind};
 use super::objective::Objective;
 use crate::error::RunError;
+use crate::task::FilePrediction;
+
+/// Returns an error for a file to compare with that has another size than the input or other channels
+/// than the prediction, before the prediction.
+pub(in crate::task) fn check_compared(
+    request: &FilePrediction,
+    input: &dyn VolumeSource,
+    (data, objective): (&DataPlan, &Objective),
+    outputs: usize,
+) -> Result<(), RunError> {
+    let is_mask = matches!(objective, Objective::Masks { .. });
+    let channels = if is_mask && !request.keeps_channels { 1 } else { outputs };
+    for path in request.truth.iter().chain(&request.compare_with) {
+        let other = open_volume(path, &data.open_config())?;
+        check_size(path, &*other, input, "the input")?;
+        check_channels(path, &*other, channels)?;
+    }
+    Ok(())
+}
+
+fn check_channels(path: &Path, source: &dyn VolumeSource, channels: usize) -> Result<(), RunError> {
+    let own = source.spec().raster.channels;
+    if own == channels {
+        return Ok(());
+    }
+    let cause = format!("it has {}, the prediction {channels}", counted(own, "channel"));
+    Err(RunError::Input { path: path.to_owned(), cause: cause.into() })
+}
+
+fn counted(number: usize, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {one}s"),
+    }
+}
+
+/// The metrics of a prediction by the files that it is compared with.
+pub(in crate::task) fn compared(
+    request: &FilePrediction,
+    own: (&DataPlan, &Objective),
+    device: &Device,
+) -> Result<Vec<Metric>, RunError> {
+    let mut metrics = match &request.truth {
+        None => Vec::new(),
+        Some(truth) => compare(&request.output, truth, own, device)?,
+    };
+    if let Some(other) = &request.compare_with {
+        let is_class = matches!(own.1, Objective::Masks { .. }) && !request.keeps_channels;
+        metrics.extend(differences(&request.output, other, own.0, is_class)?);
+    }
+    Ok(metrics)
+}
+
+fn check_size(
+    path: &Path,
+    source: &dyn VolumeSource,
+    other: &dyn VolumeSource,
+    name: &str,
+) -> Result<(), RunError> {
+    let size = |source: &dyn VolumeSource| (source.spec().frames, source.spec().raster.sides());
+    if size(source) == size(other) {
+        return Ok(());
+    }
+    let text = |(frames, sides)| format!("{} of {sides:?}", counted(frames, "frame"));
+    let cause = format!("it has {}, {name} {}", text(size(source)), text(size(other)));
+    Err(RunError::Input { path: path.to_owned(), cause: cause.into() })
+}
 
 /// The metrics of a prediction over all frames; for masks also the distances between boundaries.
-pub(in crate::task) fn compare(
+fn compare(
     predicted: &Path,
     target_path: &Path,
     (data, objective): (&DataPlan, &Objective),
@@ -25,13 +92,7 @@ pub(in crate::task) fn compare(
     let config = data.open_config();
     let predicted = open_volume(predicted, &config)?;
     let target = open_volume(target_path, &config)?;
-    let size = |source: &dyn VolumeSource| (source.spec().frames, source.spec().raster.sides());
-    if size(&*predicted) != size(&*target) {
-        let text = |(frames, sides)| format!("{frames} frames of {sides:?}");
-        let cause =
-            format!("it has {}, the prediction {}", text(size(&*target)), text(size(&*predicted)));
-        return Err(RunError::Input { path: target_path.to_owned(), cause: cause.into() });
-    }
+    check_size(target_path, &*target, &*predicted, "the prediction")?;
     match *objective {
         Objective::Masks { classes, .. } => {
             of_masks(&*predicted, &*target, classes, data.labels, device)
@@ -43,6 +104,47 @@ pub(in crate::task) fn compare(
     }
 }
 
+/// The mean and the largest absolute difference of two predictions in files of one size, or the fraction
+/// of positions whose classes differ. Each frame is in memory at once.
+fn differences(
+    predicted: &Path,
+    other_path: &Path,
+    data: &DataPlan,
+    is_class: bool,
+) -> Result<Vec<Metric>, RunError> {
+    let config = data.open_config();
+    let predicted = open_volume(predicted, &config)?;
+    let other = open_volume(other_path, &config)?;
+    check_size(other_path, &*other, &*predicted, "the prediction")?;
+    check_channels(other_path, &*other, predicted.spec().raster.channels)?;
+    let (mut sum, mut count, mut largest) = (0.0_f64, 0_usize, 0.0_f64);
+    for frame in 0..predicted.spec().frames {
+        let planes = |source: &dyn VolumeSource| -> Result<Vec<f32>, RunError> {
+            let raster = source.read(&source.spec().frame(frame))?;
+            Ok(NormalizeChannels::default().planes(&raster)?)
+        };
+        for (own, other) in planes(&*predicted)?.into_iter().zip(planes(&*other)?) {
+            let difference = f64::from((own - other).abs());
+            let difference = if is_class { f64::from(own != other) } else { difference };
+            sum += difference;
+            // A difference that is not a number is the largest.
+            largest =
+                if difference > largest || difference.is_nan() { difference } else { largest };
+            count += 1;
+        }
+    }
+    let mean = (count > 0).then(|| sum / count as f64);
+    let lower =
+        |name: &str, unit, value| metric(name.to_owned(), unit, Direction::LowerIsBetter, value);
+    Ok(match is_class {
+        true => vec![lower("differing-positions", Unit::Share, mean)],
+        false => vec![
+            lower("mean-difference", Unit::None, mean),
+            lower("largest-difference", Unit::None, Some(largest)),
+        ],
+    })
+}
+
 fn of_images(
     predicted: &dyn VolumeSource,
     target: &dyn VolumeSource,
@@ -50,11 +152,7 @@ fn of_images(
     device: &Device,
 ) -> Result<Vec<Metric>, RunError> {
     let channels = predicted.spec().raster.channels;
-    if target.spec().raster.channels != channels {
-        let cause =
-            format!("it has {} channels, the prediction {channels}", target.spec().raster.channels);
-        return Err(RunError::Input { path: path.to_owned(), cause: cause.into() });
-    }
+    check_channels(path, target, channels)?;
     let statistics = volume_statistics(target)?;
     let least = statistics.iter().map(|s| s.least).fold(f32::INFINITY, f32::min);
     let greatest = statistics.iter().map(|s| s.greatest).fold(f32::NEG_INFINITY, f32::max);
@@ -82,13 +180,22 @@ fn of_images(
         };
         score.add(&numbers.into_data().iter().collect::<Vec<f64>>(), 1);
     }
-    let higher = |name, unit, value| metric(name, unit, Direction::HigherIsBetter, value);
-    Ok(vec![
-        higher("pearson", Unit::None, score.pearson()),
-        higher("r-squared", Unit::None, score.r_squared()),
-        higher("psnr", Unit::Of("dB".into()), score.psnr()),
-        higher("ssim", Unit::None, score.ssim()),
-    ])
+    let higher = |name: String, unit, value| metric(name, unit, Direction::HigherIsBetter, value);
+    let lower =
+        |name: &str, value| metric(name.to_owned(), Unit::None, Direction::LowerIsBetter, value);
+    let mut metrics = vec![higher("pearson".into(), Unit::None, score.pearson())];
+    if channels > 1 {
+        let of = |channel| (format!("pearson-{}", channel + 1), score.pearson_of(channel));
+        let each = (0..channels).map(of);
+        metrics.extend(each.map(|(name, value)| higher(name, Unit::None, value)));
+    }
+    metrics.extend([
+        higher("r-squared".into(), Unit::None, score.r_squared()),
+        higher("psnr".into(), Unit::Of("dB".into()), score.psnr()),
+        higher("ssim".into(), Unit::None, score.ssim()),
+        lower("mean-absolute-error", score.mean_absolute_error()),
+    ]);
+    Ok(metrics)
 }
 
 fn of_masks(

@@ -20,6 +20,9 @@ use crate::task::Opening;
 /// The file of a run's folder that holds the [`Shape`] of its images.
 pub(in crate::task) const IMAGES: &str = "images.json";
 
+/// The seed of the noise of test windows.
+const NOISE_SEED: u64 = 0;
+
 /// Channels of an image beyond which a file is damaged rather than rich.
 const MOST_CHANNELS: usize = 65_536;
 
@@ -100,6 +103,11 @@ impl ImagePairs {
         let mut reading = |progress_of| progress("reading volumes", progress_of);
         let train = VolumePatches::try_new(train, config, &mut reading)?;
         let test = VolumeWindows::new(VolumePatches::try_new(test, test_config, &mut reading)?);
+        let test = match plan.noise {
+            0.0 => test,
+            // Runs of all seeds are scored on the same windows.
+            std => test.with_noise(std as f32, NOISE_SEED),
+        };
         let channels = |pair: &VolumePair| match &pair.target {
             VolumeTarget::Image(target) => {
                 (pair.input.spec().raster.channels, target.spec().raster.channels)

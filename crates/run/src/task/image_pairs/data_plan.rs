@@ -47,7 +47,7 @@ const TEST_FRACTION: Key<f64> = Key::new(
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const PAGES: Key<PageAxis> = Key::new(
     "data.pages",
-    "the meaning of the pages of a TIFF without OME header: `depth`, `frames` or `channels`",
+    "the meaning of the pages of a TIFF whose header does not say it: `depth`, `frames` or `channels`",
 )
 .default(r#""depth""#);
 const CLASSES: Key<usize> = Key::new(
@@ -101,7 +101,7 @@ const MEMORY: Key<u64> = Key::new(
 .check("0 to 1048576", |mib| *mib <= 1 << 20);
 const NOISE: Key<f64> = Key::new(
     "data.noise",
-    "input only: standard deviation of the noise that is added to training inputs and to be removed",
+    "input only: standard deviation of the noise that is added to inputs, which the network learns to remove; a test window has the same noise in every run",
 )
 .default("0.0")
 .edit(Edit::Reported)

@@ -3,6 +3,7 @@
 
 pub(super) mod augment;
 mod cells;
+pub(super) mod channel_losses;
 pub(super) mod comparison;
 pub(super) mod data;
 pub(super) mod data_plan;

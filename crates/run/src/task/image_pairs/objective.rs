@@ -15,7 +15,8 @@ const LOSS: Key<ImageLoss> = Key::new(
     "of labels: `dice-cross-entropy`, `dice`, `cross-entropy`, `tversky` with `alpha` and `beta`; of images: `mean-squared-error`, `mean-absolute-error`, `huber` with `delta`, `ssim`",
 )
 .depends("`dice-cross-entropy` for labels, `mean-squared-error` for images")
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.decided_by(&["train.channel_losses"]);
 const ACTIVATION: Key<MaskActivation> = Key::new(
     "model.activation",
     "labels only: `softmax` over the classes, or `sigmoid` of one channel for two classes",
@@ -44,20 +45,26 @@ impl ImageLoss {
     /// The loss of a configuration, with each of its numbers in its range.
     fn read(settings: &Settings, standard: impl FnOnce() -> Self) -> Result<Self, ConfigError> {
         let loss = settings.value_or(&LOSS, standard)?;
-        let numbers = match loss {
-            Self::Tversky { alpha, beta } => {
-                vec![("train.loss.alpha", alpha), ("train.loss.beta", beta)]
-            }
-            Self::Huber { delta } => vec![("train.loss.delta", delta)],
-            _ => Vec::new(),
-        };
-        match numbers.into_iter().find(|(_, number)| !(*number > 0.0 && *number <= 1e6)) {
+        match loss.number_out_of_range() {
             None => Ok(loss),
-            Some((key, number)) => Err(settings.refuse(key, number, "above 0 and at most 1000000")),
+            Some((name, number)) => {
+                let key = format!("train.loss.{name}");
+                Err(settings.refuse(&key, number, "above 0 and at most 1000000"))
+            }
         }
     }
 
-    const fn is_of_labels(self) -> bool {
+    /// A number of the loss that is not above 0 and at most 1000000, with its name.
+    pub(super) fn number_out_of_range(self) -> Option<(&'static str, f64)> {
+        let numbers = match self {
+            Self::Tversky { alpha, beta } => vec![("alpha", alpha), ("beta", beta)],
+            Self::Huber { delta } => vec![("delta", delta)],
+            _ => Vec::new(),
+        };
+        numbers.into_iter().find(|(_, number)| !(*number > 0.0 && *number <= 1e6))
+    }
+
+    pub(super) const fn is_of_labels(self) -> bool {
         matches!(
             self,
             Self::DiceCrossEntropy | Self::Dice | Self::CrossEntropy | Self::Tversky { .. }
@@ -100,12 +107,20 @@ impl ImageLoss {
 pub(in crate::task) enum Objective {
     /// The class of every position.
     Masks { classes: usize, activation: MaskActivation, loss: ImageLoss },
-    /// Values of every position.
-    Images { loss: ImageLoss },
+    /// Values of every position; each channel has its own loss if there is none of all.
+    Images { loss: Option<ImageLoss> },
 }
 
 impl Objective {
-    pub(in crate::task) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+    /// The objective of a configuration, which may have a loss for each channel.
+    pub(in crate::task) fn read(
+        settings: &Settings,
+        data: &DataPlan,
+        has_channel_losses: bool,
+    ) -> Result<Self, ConfigError> {
+        if has_channel_losses {
+            return Ok(Self::Images { loss: None });
+        }
         let is_of_labels = data.target == TargetKind::Labels;
         let standard = || match is_of_labels {
             true => ImageLoss::DiceCrossEntropy,
@@ -119,7 +134,7 @@ impl Objective {
             return Err(settings.refuse_given("train.loss", &expected));
         }
         if !is_of_labels {
-            return Ok(Self::Images { loss });
+            return Ok(Self::Images { loss: Some(loss) });
         }
         let activation = settings.value(&ACTIVATION)?;
         if activation == MaskActivation::Sigmoid && data.classes != 2 {

@@ -15,6 +15,8 @@ const MOST_VOXELS: usize = 1 << 26;
 pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
     let mut others: Vec<(&str, PathBuf)> = vec![("the input", resolved(&request.input))];
     others.extend(request.truth.as_deref().map(|truth| ("the ground truth", resolved(truth))));
+    let with = request.compare_with.as_deref();
+    others.extend(with.map(|with| ("the prediction to compare with", resolved(with))));
     let mut written: Vec<(&str, &Path)> = vec![("the output", &request.output)];
     if let Some(files) = &request.components {
         written.push(("the components", &files.labels));
@@ -38,10 +40,17 @@ pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
         let reason = format!("`{}` is a folder; name a file to write", folder.display());
         return Err(RunError::Unusable { reason });
     }
-    let images = [Some(&request.output), request.components.as_ref().map(|files| &files.labels)];
+    let images = [Some(&request.output), files.map(|files| &files.labels)];
     if let Some(other) = images.into_iter().flatten().find(|path| is_other_file(path)) {
         let reason = format!(
             "`{}` exists, is not a TIFF, and would be replaced by one; name another file",
+            other.display()
+        );
+        return Err(RunError::Unusable { reason });
+    }
+    if let Some(other) = images.into_iter().flatten().find(|path| !is_tiff(path)) {
+        let reason = format!(
+            "`{}` does not end in .tif or .tiff, and an OME-TIFF is written; name another file",
             other.display()
         );
         return Err(RunError::Unusable { reason });
@@ -55,6 +64,11 @@ pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
         return Err(RunError::Unusable { reason });
     }
     Ok(())
+}
+
+fn is_tiff(path: &Path) -> bool {
+    let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
+    extension.is_some_and(|extension| extension == "tif" || extension == "tiff")
 }
 
 /// Whether the file exists and is not a TIFF, so that no prediction has written it.

@@ -13,6 +13,7 @@ use updraft_trainer::{
 use super::image_network::ImageNetwork;
 use super::score::{ConversionScore, metrics, of_images, of_masks, values};
 use super::target::ImageTarget;
+use crate::task::image_pairs::channel_losses::ChannelLosses;
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::data_plan::LabelKind;
 use crate::task::image_pairs::objective::Objective;
@@ -21,11 +22,14 @@ use crate::task::image_pairs::objective::Objective;
 #[derive(Debug, Clone)]
 pub(super) struct Convert {
     pub(super) objective: Objective,
+    /// The losses of target channels, if each has its own.
+    pub(super) channel_losses: Option<ChannelLosses>,
     pub(super) labels: LabelKind,
     pub(super) shape: Shape,
     /// The sides of a patch.
     pub(super) patch: Vec<usize>,
-    /// The standard deviation of the noise that is added to training inputs.
+    /// The standard deviation of the noise that is added to training inputs; test inputs have it
+    /// already.
     pub(super) sigma: f64,
     /// Whether coarser levels have their own loss in training.
     pub(super) is_deep: bool,
@@ -49,14 +53,19 @@ impl Convert {
 pub(super) struct ConvertRank<const D: usize>(pub(super) Convert);
 
 impl<const D: usize> ConvertRank<D> {
-    fn loss_of(&self, output: Tensor<D>, target: &ImageTarget<D>) -> Tensor<1> {
-        match (target, self.0.objective) {
-            (ImageTarget::Masks(labels), Objective::Masks { activation, loss, .. }) => {
-                loss.of_mask(flat(output), labels.clone(), activation)
+    /// The loss, and that of each channel where they have their own.
+    fn loss_of(&self, output: Tensor<D>, target: &ImageTarget<D>) -> (Tensor<1>, Vec<Tensor<1>>) {
+        let range = self.0.shape.data_range;
+        match (target, self.0.objective, &self.0.channel_losses) {
+            (ImageTarget::Masks(labels), Objective::Masks { activation, loss, .. }, _) => {
+                (loss.of_mask(flat(output), labels.clone(), activation), Vec::new())
             }
-            (ImageTarget::Image(image), Objective::Images { loss }) => {
+            (ImageTarget::Image(image), Objective::Images { loss: Some(loss) }, _) => {
                 let image = image.clone().cast(output.dtype());
-                loss.of_image(output, image, self.0.shape.data_range)
+                (loss.of_image(output, image, range), Vec::new())
+            }
+            (ImageTarget::Image(image), _, Some(losses)) => {
+                losses.of_image(&output, &image.clone().cast(output.dtype()), range)
             }
             _ => unreachable!("targets are checked when the data is opened"),
         }
@@ -103,8 +112,12 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     /// The weighted mean of the outputs' losses, each with half the weight of the next finer one.
     fn loss(&self, (outputs, penalty): &Converted<D>, target: &ImageTarget<D>) -> Losses {
         let (mut weight, mut sum, mut total) = (1.0, 0.0, None);
+        // Of the finest output, which is the first.
+        let mut parts = None;
         for output in outputs {
-            let loss = self.loss_of(output.clone(), target).mul_scalar(weight);
+            let (loss, of_channels) = self.loss_of(output.clone(), target);
+            parts.get_or_insert(of_channels);
+            let loss = loss.mul_scalar(weight);
             total = Some(match total {
                 None => loss,
                 Some(total) => total + loss,
@@ -114,17 +127,20 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         }
         let total: Tensor<1> = total.expect("a network has an output");
         let loss = if outputs.len() == 1 { total } else { total.div_scalar(sum) };
-        match penalty {
-            None => loss.into(),
-            Some(penalty) => Losses {
-                total: loss.clone() + penalty.clone().cast(FloatDType::from(loss.dtype())),
-                parts: vec![penalty.clone()],
-            },
-        }
+        let mut parts = parts.unwrap_or_default();
+        let total = match penalty {
+            None => loss,
+            Some(penalty) => {
+                parts.push(penalty.clone());
+                loss.clone() + penalty.clone().cast(FloatDType::from(loss.dtype()))
+            }
+        };
+        Losses { total, parts }
     }
 
     fn parts(&self) -> Vec<String> {
-        self.0.penalty.iter().map(|_| "penalty".to_owned()).collect()
+        let of_channels = self.0.channel_losses.iter().flat_map(ChannelLosses::parts);
+        of_channels.chain(self.0.penalty.iter().map(|_| "penalty".to_owned())).collect()
     }
 
     fn samples(&self, target: &ImageTarget<D>) -> usize {

@@ -24,6 +24,7 @@ use self::model::ModelPlan;
 use self::predict::ImageConverter;
 use super::ability::Ability;
 use super::image_pairs::augment::{self, AugmentPlan};
+use super::image_pairs::channel_losses::{self, ChannelLosses};
 use super::image_pairs::data::{self, ImagePairs, Shape};
 use super::image_pairs::data_plan::{self, DataPlan};
 use super::image_pairs::objective::{self, Objective};
@@ -51,7 +52,7 @@ impl TaskKind for ImageToImage {
     }
 
     fn keys(&self) -> &'static [Keys] {
-        &[data_plan::KEYS, model::KEYS, augment::KEYS, objective::KEYS]
+        &[data_plan::KEYS, model::KEYS, augment::KEYS, objective::KEYS, channel_losses::KEYS]
     }
 
     fn defaults(&self) -> &'static [TaskDefault] {
@@ -80,10 +81,11 @@ impl TaskKind for ImageToImage {
         train: &TrainPlan,
     ) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings, train)?;
-        let objective = Objective::read(settings, &data)?;
+        let channel_losses = ChannelLosses::read(settings, &data)?;
+        let objective = Objective::read(settings, &data, channel_losses.is_some())?;
         let model = ModelPlan::read(settings, &data)?;
         let augment = AugmentPlan::read(settings, &data)?;
-        Ok(Box::new(ImagePlan { data, objective, model, augment }))
+        Ok(Box::new(ImagePlan { data, objective, channel_losses, model, augment }))
     }
 }
 
@@ -92,6 +94,7 @@ impl TaskKind for ImageToImage {
 struct ImagePlan {
     data: DataPlan,
     objective: Objective,
+    channel_losses: Option<ChannelLosses>,
     model: ModelPlan,
     augment: AugmentPlan,
 }
@@ -100,6 +103,7 @@ impl ImagePlan {
     fn convert(&self, shape: &Shape) -> Convert {
         Convert {
             objective: self.objective,
+            channel_losses: self.channel_losses.clone(),
             labels: self.data.labels,
             shape: shape.clone(),
             patch: self.data.patch.clone(),
@@ -127,6 +131,9 @@ impl TaskPlan for ImagePlan {
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let pairs = ImagePairs::open(&self.data, &self.objective, plan.seed, opening)?;
         self.model.check(&pairs.shape)?;
+        if let Some(losses) = &self.channel_losses {
+            losses.check(pairs.shape.outputs)?;
+        }
         let network = self.model.network(&pairs.shape, self.data.patch.len());
         Ok(network.with_data(self.clone(), pairs))
     }
@@ -232,6 +239,11 @@ impl Predictor for ImagePlan {
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \
                           --components";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
+        }
+        if request.truth.is_some() && is_mask && request.keeps_channels {
+            let reason = "a true mask is compared with classes, and the prediction has values: \
+                          leave out --truth or --keep-channels";
             return Err(RunError::Unusable { reason: reason.to_owned() });
         }
         Ok(())

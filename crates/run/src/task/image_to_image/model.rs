@@ -17,7 +17,7 @@ use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::data_plan::{DataPlan, TargetKind};
-use crate::task::penalty::penalty_key;
+use crate::task::penalty::{penalty_key, read_penalty};
 use crate::task::pretrained::refuse_encoder;
 
 const KIND: Key<ModelKind> =
@@ -286,7 +286,11 @@ impl ModelPlan {
         config.conv_bias = settings.value(&CONV_BIAS)?;
         config.validate().map_err(|error| refuse_dual(settings, &error))?;
         let has_splines = config.core == CoreLayer::Kan;
-        let penalty = if has_splines { settings.option(&PENALTY)? } else { None };
+        let coefficients = config.intervals + config.degree;
+        let penalty = match has_splines {
+            true => read_penalty(settings, &PENALTY, coefficients)?,
+            false => None,
+        };
         Ok(Self::Dual { config, penalty })
     }
 

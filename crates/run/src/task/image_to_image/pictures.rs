@@ -17,7 +17,8 @@ const WINDOWS: usize = 4;
 const COLORS: [[u8; 3]; 6] =
     [[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [240, 228, 66], [213, 94, 0]];
 
-/// Some test windows, evenly spaced: the middle slice of volumes, the first channel of images.
+/// Some test windows, evenly spaced: images of three channels in color, of others and of volumes the
+/// first channel, of volumes the middle slice.
 pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
     (network, policy): (&N, Policy),
     objective: &Objective,
@@ -43,11 +44,12 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
         let output: Vec<f32> = output.into_data().iter().collect();
         let slice = Slice::of(&sides);
         let mut tile = |rgb: Vec<u8>, caption: &str| -> Result<(), RunError> {
-            let caption = format!("{caption}, {}", test.name(index));
-            tiles.push(Tile::try_new(slice.height, slice.width, rgb, caption)?);
+            tiles.push(Tile::try_new(slice.height, slice.width, rgb, caption.to_owned())?);
             Ok(())
         };
-        tile(gray(slice.cut(&planes), None), "input")?;
+        let depth = sides[..sides.len() - 2].iter().product::<usize>();
+        let place = if depth > 1 { format!(", slice {}", depth / 2) } else { String::new() };
+        tile(slice.shown(&planes, None), &format!("input, {}{place}", test.name(index)))?;
         match (&sample.target, objective) {
             (SampleTarget::Labels(mask), Objective::Masks { activation, classes, .. }) => {
                 let target: Vec<usize> = slice.cut(&labels(mask, *classes)).to_vec();
@@ -61,13 +63,12 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
             }
             (SampleTarget::Image(image), _) => {
                 let target = NormalizeChannels::default().planes(image)?;
-                let (target, predicted) = (slice.cut(&target), slice.cut(&output));
-                let range = extremes(target);
-                tile(gray(target, Some(range)), "ground truth")?;
-                tile(gray(predicted, Some(range)), "prediction")?;
-                let errors = target.iter().zip(predicted);
+                let range = slice.extremes(&target);
+                tile(slice.shown(&target, Some(range)), "ground truth")?;
+                tile(slice.shown(&output, Some(range)), "prediction")?;
+                let errors = target.iter().zip(&output);
                 let errors: Vec<f32> = errors.map(|(target, own)| (own - target).abs()).collect();
-                tile(gray(&errors, Some([0.0, range[1] - range[0]])), "error")?;
+                tile(slice.shown(&errors, Some([0.0, range[1] - range[0]])), "error")?;
             }
             _ => {}
         }
@@ -76,7 +77,7 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
     Ok(vec![Picture::Tiles { title, tiles }])
 }
 
-/// The middle slice of the first channel.
+/// The middle slice of a channel.
 struct Slice {
     height: usize,
     width: usize,
@@ -93,8 +94,37 @@ impl Slice {
         Self { height, width, volume: depth * plane, first: depth / 2 * plane }
     }
 
+    /// The slice of the first channel.
     fn cut<'a, T>(&self, values: &'a [T]) -> &'a [T] {
         &values[self.first..][..self.height * self.width]
+    }
+
+    /// The channels that are shown: red, green and blue if an image has three, else the first.
+    fn channels<'a>(&self, values: &'a [f32]) -> Vec<&'a [f32]> {
+        let is_image = self.volume == self.height * self.width;
+        match values.len() == 3 * self.volume && is_image {
+            true => values.chunks_exact(self.volume).collect(),
+            false => vec![self.cut(values)],
+        }
+    }
+
+    fn extremes(&self, values: &[f32]) -> [f32; 2] {
+        let each = self.channels(values).into_iter().map(extremes);
+        each.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]).unwrap_or([0.0; 2])
+    }
+
+    /// The shown channels, from black at the lower to full intensity at the upper end of the range; by
+    /// default the range of their values.
+    fn shown(&self, values: &[f32], range: Option<[f32; 2]>) -> Vec<u8> {
+        let [low, high] = range.unwrap_or_else(|| self.extremes(values));
+        let scale = if high > low { 255.0 / (high - low) } else { 0.0 };
+        let channels = self.channels(values);
+        let level = |channel: usize, at: usize| {
+            let of = channels[channel % channels.len()];
+            ((of[at] - low) * scale).clamp(0.0, 255.0) as u8
+        };
+        let positions = 0..self.height * self.width;
+        positions.flat_map(|at| [0, 1, 2].map(|channel| level(channel, at))).collect()
     }
 }
 
@@ -102,14 +132,6 @@ fn extremes(values: &[f32]) -> [f32; 2] {
     let least = values.iter().copied().fold(f32::INFINITY, f32::min);
     let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     [least, greatest]
-}
-
-/// Values as gray levels, from black at the lower to white at the upper end of the range; by
-/// default the range of the values.
-fn gray(values: &[f32], range: Option<[f32; 2]>) -> Vec<u8> {
-    let [low, high] = range.unwrap_or_else(|| extremes(values));
-    let scale = if high > low { 255.0 / (high - low) } else { 0.0 };
-    values.iter().flat_map(|value| [((value - low) * scale).clamp(0.0, 255.0) as u8; 3]).collect()
 }
 
 fn colored(classes: &[usize]) -> Vec<u8> {
@@ -145,4 +167,23 @@ fn classes_of(
         }),
     };
     (0..positions).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_three_channels_are_in_color_and_others_show_their_first_channel() {
+        let image = Slice::of(&[1, 2]);
+        let three = [0.0, 1.0, 0.5, 0.0, 1.0, 0.25];
+        assert_eq!(image.shown(&three, Some([0.0, 1.0])), [0, 127, 255, 255, 0, 63]);
+        assert_eq!(image.extremes(&three), [0.0, 1.0]);
+        assert_eq!(image.shown(&three[..4], None), [0, 0, 0, 255, 255, 255]);
+        // Two slices: the middle one of the first channel, for any number of channels.
+        let volume = Slice::of(&[2, 1, 2]);
+        let values: Vec<f32> = (0..12).map(|value| value as f32).collect();
+        assert_eq!(volume.shown(&values, None), [0, 0, 0, 255, 255, 255]);
+        assert_eq!(volume.extremes(&values), [2.0, 3.0]);
+    }
 }

@@ -19,7 +19,7 @@ use super::image_network::ImageNetwork;
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
 use crate::operation::{LayerNames, layer_names};
-use crate::task::image_pairs::comparison::compare;
+use crate::task::image_pairs::comparison::{check_compared, compared};
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::objective::Objective;
 use crate::task::image_pairs::on_ranks::predict_to_tiff;
@@ -146,6 +146,8 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
         self.own.check_file(request)?;
         self.network.check(&self.own, request)?;
         let input = self.open(&request.input)?;
+        let own = (&self.own.data, &self.own.objective);
+        check_compared(request, &*input, own, self.shape.outputs)?;
         let config = PredictConfig {
             reduction: self.reduction(request),
             tiff: TiffWriteConfig::default(),
@@ -164,13 +166,7 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
             found.write_csv(&files.table)?;
             components = Some(found.table().len());
         }
-        let metrics = match &request.truth {
-            None => Vec::new(),
-            Some(truth) => {
-                let own = (&self.own.data, &self.own.objective);
-                compare(&request.output, truth, own, &self.device)?
-            }
-        };
+        let metrics = compared(request, own, &self.device)?;
         Ok(Some(WrittenPrediction {
             sides: written.spec.raster.sides(),
             channels: written.spec.raster.channels,

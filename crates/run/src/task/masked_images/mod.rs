@@ -32,7 +32,7 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 
 /// The images are their own target; the loss is that of [`Reconstruct`].
-const OBJECTIVE: Objective = Objective::Images { loss: ImageLoss::MeanSquaredError };
+const OBJECTIVE: Objective = Objective::Images { loss: Some(ImageLoss::MeanSquaredError) };
 
 /// The task.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use super::reconstruct::Reconstruct;
 use super::{MaskedPlan, OBJECTIVE};
 use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
-use crate::task::image_pairs::comparison::compare;
+use crate::task::image_pairs::comparison::{check_compared, compared};
 use crate::task::image_pairs::on_ranks::predict_to_tiff;
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
@@ -147,6 +147,8 @@ impl LoadedModel for Reconstructor {
     ) -> Result<Option<WrittenPrediction>, RunError> {
         self.own.check_file(request)?;
         let input = self.open(&request.input)?;
+        let own = (&self.own.data, &OBJECTIVE);
+        check_compared(request, &*input, own, input.spec().raster.channels)?;
         let config = PredictConfig {
             reduction: Reduction::Keep,
             tiff: TiffWriteConfig::default(),
@@ -160,12 +162,7 @@ impl LoadedModel for Reconstructor {
         let files = (&*input, &*request.output);
         let written = predict_to_tiff(sliding, files, &config, ranks, &mut model, progress)?;
         let Some(written) = written else { return Ok(None) };
-        let metrics = match &request.truth {
-            None => Vec::new(),
-            Some(truth) => {
-                compare(&request.output, truth, (&self.own.data, &OBJECTIVE), &self.device)?
-            }
-        };
+        let metrics = compared(request, own, &self.device)?;
         Ok(Some(WrittenPrediction {
             sides: written.spec.raster.sides(),
             channels: written.spec.raster.channels,

@@ -15,7 +15,7 @@ use super::network::Network;
 use super::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
 use super::weighting::LossWeights;
 use crate::config::{ConfigError, Key, Keys, Settings};
-use crate::task::penalty::penalty_key;
+use crate::task::penalty::{penalty_key, read_penalty};
 
 const KIND: Key<ModelKind> = Key::new(
     "model.kind",
@@ -174,12 +174,15 @@ impl ModelPlan {
                 Ok(Self::Interaction(config))
             }
             ModelKind::Kan => {
+                let layer = spline_layer(settings)?;
+                let coefficients = layer.intervals + layer.degree;
                 let config = SplineNetConfig::new(features, heads)
                     .with_embedding(embedding(16)?)
                     .with_hidden(widths(settings, 8, 1)?)
-                    .with_layer(spline_layer(settings)?);
+                    .with_layer(layer);
                 config.validate().map_err(|error| refused(&error))?;
-                Ok(Self::Kan { config, penalty: settings.option(&SPLINE_PENALTY)? })
+                let penalty = read_penalty(settings, &SPLINE_PENALTY, coefficients)?;
+                Ok(Self::Kan { config, penalty })
             }
         }
     }
