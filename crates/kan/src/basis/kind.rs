@@ -64,7 +64,7 @@ pub enum Basis {
 pub enum BasisError {
     /// The functions are too few or too many.
     Functions {
-        /// How many there would be, or the degree.
+        /// How many there would be.
         functions: usize,
         /// The minimum of a basis.
         least: usize,
@@ -84,7 +84,8 @@ impl fmt::Display for BasisError {
             Self::Functions { functions, least } => {
                 write!(
                     formatter,
-                    "expected {least} to {MOST} functions or degrees, got {functions}"
+                    "expected {least} to {MOST} functions (of polynomials the degree and one \
+                     more), got {functions}"
                 )
             }
             Self::Domain { low, high } => write!(
@@ -327,7 +328,10 @@ mod tests {
     fn what_makes_no_basis_is_refused() {
         let centers = |functions, low, high| Basis::Gaussian(Centers { functions, low, high });
         let message = |basis: Basis| basis.validate().unwrap_err().to_string();
-        assert_eq!(message(centers(1, -1.0, 1.0)), "expected 2 to 256 functions or degrees, got 1");
+        assert_eq!(
+            message(centers(1, -1.0, 1.0)),
+            "expected 2 to 256 functions (of polynomials the degree and one more), got 1"
+        );
         assert_eq!(
             message(centers(3, 1.0, 1.0)),
             "centers from 1 to 1 have no distance; expected finite numbers in ascending order"

@@ -2,8 +2,8 @@
 
 Run where these can be imported: torch 2.15.0, safetensors 0.8.0, scipy 1.17.1, pykan 0.2.8, and
 `kan.py` of https://github.com/Blealtan/efficient-kan at commit 082a4da as `efficient_kan`, and
-`fastkan.py` of https://github.com/ZiyaoLi/fast-kan at commit 01b59f7 as `fastkan`; of the last
-only the names and shapes of its tensors are used, by which it is refused.
+`fastkan.py` of https://github.com/ZiyaoLi/fast-kan at commit 01b59f7 as `fastkan`, of which the
+tensors are saved; `tests/it/fast_kan.rs` has its formula.
 Outputs are computed in f64 from weights that were rounded to f32.
 
 `python make.py convolutions` makes `torch_conv_kan.json` alone, which needs nothing but torch: the

@@ -6,7 +6,7 @@ use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use safetensors::SafeTensors;
 use updraft_kan::{Activation, BasisKan, ImportError};
-use updraft_testing::{Numbers, Tolerance, assert_close, devices};
+use updraft_testing::{Numbers, Tolerance, assert_close, devices, scattered};
 
 /// Shapes and values of tensors by name.
 type Tensors = HashMap<String, (Vec<usize>, Vec<f64>)>;
@@ -74,6 +74,58 @@ fn an_imported_network_of_fast_kan_has_its_outputs() {
         // f32 against f64, with a norm of two numbers.
         assert_close(&found, &expected, Tolerance::new(1e-5, 1e-5));
         assert!(!network.layers[0].functions.as_ref().unwrap().is_require_grad());
+    }
+}
+
+/// The tensors of layers of these widths, with norms that have an effect.
+fn tensors_of(widths: &[usize], centers: usize) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let mut tensors = Vec::new();
+    for (at, pair) in widths.windows(2).enumerate() {
+        let (inputs, outputs) = (pair[0], pair[1]);
+        let grid = (0..centers).map(|center| 4.0 * center as f32 / (centers - 1) as f32 - 2.0);
+        let mut add = |name: &str, shape: &[usize], numbers: Vec<f32>| {
+            tensors.push((format!("layers.{at}.{name}"), shape.to_vec(), numbers));
+        };
+        let near = |seed: u32, count, center: f32| -> Vec<f32> {
+            scattered(10 * at as u32 + seed, count).into_iter().map(|x| center + x).collect()
+        };
+        add("rbf.grid", &[centers], grid.collect());
+        add("layernorm.weight", &[inputs], near(1, inputs, 1.0));
+        add("layernorm.bias", &[inputs], near(2, inputs, 0.2));
+        let columns = inputs * centers;
+        add("spline_linear.weight", &[outputs, columns], near(3, outputs * columns, 0.0));
+        add("base_linear.weight", &[outputs, inputs], near(4, outputs * inputs, 0.0));
+        add("base_linear.bias", &[outputs], near(5, outputs, 0.0));
+    }
+    tensors
+}
+
+#[test]
+fn layers_with_trained_norms_are_chained() {
+    let list = tensors_of(&[3, 4, 2], 5);
+    let tensors: Tensors = list
+        .iter()
+        .map(|(name, shape, numbers)| {
+            let numbers = numbers.iter().map(|&number| f64::from(number)).collect();
+            (name.clone(), (shape.clone(), numbers))
+        })
+        .collect();
+    let rows = [[0.3_f32, -1.25, 0.7], [2.0, 0.5, -0.1], [-3.0, -2.75, 1.5]];
+    let expected: Vec<f64> = rows
+        .iter()
+        .flat_map(|row| {
+            let hidden = fast_kan_layer(&tensors, "layers.0.", &row.map(f64::from));
+            fast_kan_layer(&tensors, "layers.1.", &hidden)
+        })
+        .collect();
+    for device in devices() {
+        let given = list.iter().map(|(name, shape, numbers)| {
+            (name.clone(), TensorData::new(numbers.clone(), shape.clone()))
+        });
+        let network = BasisKan::import(given, Activation::Silu, &device).unwrap();
+        assert_eq!(network.layers.len(), 2);
+        let found = network.forward(Tensor::<2>::from_floats(rows, &device));
+        assert_close(&found, &expected, Tolerance::new(1e-5, 1e-5));
     }
 }
 
