@@ -98,13 +98,13 @@ def conv3d(problem, layout):
 def volume_layer(problem, layout):
     kind, axes, side = problem["layer"], problem["axes"], problem["side"]
     batch, (inputs, outputs) = problem["batch"], problem["channels"]
-    out = {"conv_transpose": 2 * side, "resize": 2 * side, "instance_norm": side}.get(kind, side // 2)
+    out = {"conv_transpose": 2 * side, "resize": 2 * side, "instance_norm": side, "group_norm": side}.get(kind, side // 2)
     leaves = {"x": layout.load("x", (batch, inputs, *[side] * axes))}
     g = layout.load("g", (batch, outputs, *[out] * axes))
     if kind == "conv_transpose":
         shape = (inputs, outputs, *[2] * axes)
         leaves["w"] = layout.load("w", shape, formula.weight_scale(inputs))
-    if kind == "instance_norm":
+    if kind in ("instance_norm", "group_norm"):
         leaves["gamma"] = layout.load("gamma", (inputs,), 0.5) + 1.0
         leaves["beta"] = layout.load("beta", (inputs,), 0.5)
     layers = {
@@ -112,6 +112,7 @@ def volume_layer(problem, layout):
         "instance_norm": lambda x, gamma, beta: F.leaky_relu(
             F.instance_norm(x, weight=gamma, bias=beta, eps=1e-5), 0.01
         ),
+        "group_norm": lambda x, gamma, beta: F.leaky_relu(F.group_norm(x, 4, gamma, beta, 1e-5), 0.01),
         "max_pool": lambda x: F.max_pool3d(x, 2),
         "avg_pool": lambda x: F.avg_pool3d(x, 2),
         "resize": lambda x: F.interpolate(

@@ -125,8 +125,11 @@ const KAN_LAYERS: [([usize; 4], &str); 8] = [
 ];
 
 /// Batch, channels, side and intervals of a convolution of splines, 3 × 3.
-const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 2] = [
+const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 5] = [
+    (1, [3, 16], 34, 5, "splines on every tap of a color stem, one image"),
     (8, [3, 16], 34, 5, "splines on every tap of a color stem"),
+    (32, [3, 16], 34, 5, "splines on every tap of a color stem, more images"),
+    (1, [64, 64], 34, 5, "splines on every tap of 64 channels, one image"),
     (8, [64, 64], 34, 5, "splines on every tap of 64 channels"),
 ];
 
@@ -158,11 +161,12 @@ const VOLUME_CONVOLUTIONS: [ConvolutionRow; 7] = [
 type LayerRow = (LayerKind, usize, usize, [usize; 2], usize, &'static str);
 
 /// The other layers of a U-Net.
-const VOLUME_LAYERS: [LayerRow; 8] = [
+const VOLUME_LAYERS: [LayerRow; 9] = [
     (LayerKind::ConvTranspose, 3, 2, [64, 32], 16, "up to a U-Net's second level"),
     (LayerKind::ConvTranspose, 3, 2, [32, 16], 32, "up to a U-Net's finest level"),
     (LayerKind::ConvTranspose, 2, 8, [32, 16], 128, "the same of images"),
     (LayerKind::InstanceNorm, 3, 2, [16, 16], 64, "a U-Net's finest level, then leaky ReLU"),
+    (LayerKind::GroupNorm, 3, 2, [16, 16], 64, "the same of four groups of channels"),
     (LayerKind::MaxPool, 3, 2, [16, 16], 64, "the maximum of 2 × 2 × 2 voxels"),
     (LayerKind::AvgPool, 3, 2, [16, 16], 64, "the average of 2 × 2 × 2 voxels"),
     (LayerKind::Resize, 3, 2, [16, 16], 32, "linear interpolation to double sides"),

@@ -40,6 +40,8 @@ pub(crate) enum LayerKind {
     ConvTranspose,
     /// With scale and shift, then leaky `ReLU` of slope 0.01.
     InstanceNorm,
+    /// The same of four groups of channels.
+    GroupNorm,
     /// The maximum of blocks of 2 × 2 × 2.
     MaxPool,
     /// Their average.
@@ -53,9 +55,19 @@ impl LayerKind {
         match self {
             Self::ConvTranspose => "conv-transpose",
             Self::InstanceNorm => "instance-norm",
+            Self::GroupNorm => "group-norm",
             Self::MaxPool => "max-pool",
             Self::AvgPool => "avg-pool",
             Self::Resize => "resize",
+        }
+    }
+
+    /// The groups of a normalization of so many channels; `None` of another layer.
+    const fn groups(self, channels: usize) -> Option<usize> {
+        match self {
+            Self::InstanceNorm => Some(channels),
+            Self::GroupNorm => Some(4),
+            _ => None,
         }
     }
 
@@ -63,7 +75,7 @@ impl LayerKind {
     const fn output(self, side: usize) -> usize {
         match self {
             Self::ConvTranspose | Self::Resize => 2 * side,
-            Self::InstanceNorm => side,
+            Self::InstanceNorm | Self::GroupNorm => side,
             Self::MaxPool | Self::AvgPool => side / 2,
         }
     }
@@ -101,7 +113,7 @@ impl VolumeLayer {
             let scale = formula::weight_scale(input);
             (formula::tensor("w", shape.iter().product(), scale), shape)
         });
-        let affine = (self.layer == LayerKind::InstanceNorm).then(|| {
+        let affine = self.layer.groups(input).map(|_| {
             let gamma = formula::tensor("gamma", input, 0.5);
             let gamma = gamma.iter().map(|value| value + 1.0).collect();
             [gamma, formula::tensor("beta", input, 0.5)]
@@ -119,17 +131,19 @@ impl VolumeLayer {
                     false => conv_transpose3d(x, w, None, options),
                 }
             }),
-            (LayerKind::InstanceNorm, _) => Box::new(move |Leaves { x, affine, .. }| {
-                let [gamma, beta] = affine.expect("a normalization has a scale and a shift");
-                let channels = gamma.dims()[0];
-                match is_ours {
-                    true => {
-                        let activation = Activation::LeakyRelu(Slope::new(SLOPE));
-                        updraft_conv::group_norm(x, gamma, beta, channels, EPSILON, activation)
+            (kind @ (LayerKind::InstanceNorm | LayerKind::GroupNorm), _) => {
+                Box::new(move |Leaves { x, affine, .. }| {
+                    let [gamma, beta] = affine.expect("a normalization has a scale and a shift");
+                    let groups = kind.groups(gamma.dims()[0]).expect("it has groups");
+                    match is_ours {
+                        true => {
+                            let activation = Activation::LeakyRelu(Slope::new(SLOPE));
+                            updraft_conv::group_norm(x, gamma, beta, groups, EPSILON, activation)
+                        }
+                        false => normalize(x, gamma, beta, groups),
                     }
-                    false => normalize(x, gamma, beta),
-                }
-            }),
+                })
+            }
             (LayerKind::MaxPool, _) => {
                 let layer = MaxPool3d::new(MaxPool3dConfig::new([2; 3]));
                 let layer = if is_ours { layer } else { layer.with_path(LayerPath::Plain) };
@@ -180,14 +194,16 @@ impl VolumeLayer {
     }
 }
 
-/// Instance normalization and leaky `ReLU` by burn's operations.
-fn normalize(x: Tensor<5>, gamma: Tensor<1>, beta: Tensor<1>) -> Tensor<5> {
+/// Normalization of groups of channels and leaky `ReLU` by burn's operations.
+fn normalize(x: Tensor<5>, gamma: Tensor<1>, beta: Tensor<1>, groups: usize) -> Tensor<5> {
     let [batch, channels, depth, height, width] = x.dims();
-    let flat = x.reshape([batch, channels, depth * height * width]);
+    let pixels = depth * height * width;
+    let flat = x.reshape([batch, groups, channels / groups * pixels]);
     let mean = flat.clone().mean_dim(2);
     let centered = flat - mean;
     let variance = (centered.clone() * centered.clone()).mean_dim(2);
     let normal = centered / (variance + EPSILON).sqrt();
+    let normal = normal.reshape([batch, channels, pixels]);
     let y = normal * gamma.reshape([1, channels, 1]) + beta.reshape([1, channels, 1]);
     let y = y.reshape([batch, channels, depth, height, width]);
     activation::leaky_relu(y, SLOPE.into())
