@@ -1,9 +1,9 @@
-//! The `ImageDescription` of a hyperstack that ImageJ or Fiji wrote: the axes of its pages.
+//! The `ImageDescription` of a hyperstack that `ImageJ` or Fiji wrote: the axes of its pages.
 
 /// The sizes of the axes; pages are in the order channels, slices, frames, the first fastest.
 ///
 /// # Source
-/// `TiffEncoder` and `FileOpener` of ImageJ 1 (imagej.net): lines `key=value` after `ImageJ=version`.
+/// `TiffEncoder` and `FileOpener` of `ImageJ` 1 (imagej.net): lines `key=value` after `ImageJ=version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hyperstack {
     pub(super) channels: usize,
@@ -14,7 +14,7 @@ pub(super) struct Hyperstack {
 /// The start of the description.
 const START: &str = "ImageJ=";
 
-/// The number of images that a description of ImageJ claims, if it does.
+/// The number of images that a description of `ImageJ` claims, if it does.
 ///
 /// A file above 4 GiB has one page and all images behind each other, which no TIFF reader sees.
 pub(super) fn claimed_images(text: &str) -> Option<&str> {
@@ -24,8 +24,8 @@ pub(super) fn claimed_images(text: &str) -> Option<&str> {
 }
 
 impl Hyperstack {
-    /// The axes of a description; `None` if it is not ImageJ's, or names less than two axes with more
-    /// than one page: ImageJ users store frames as slices, too, so that a single axis is no evidence.
+    /// The axes of a description; `None` if it is not `ImageJ`'s, or names less than two axes with more
+    /// than one page: `ImageJ` users store frames as slices, too, so that a single axis is no evidence.
     ///
     /// # Errors
     /// The field and its value, if a size is not a whole number of at least 1.

@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::raster::Raster;
 use crate::volume::{PngVolume, TiffVolume, Volume, VolumeSource};
 
-/// The meaning of the pages of a TIFF without an OME header, or an ImageJ description with two axes or
+/// The meaning of the pages of a TIFF without an OME header, or an `ImageJ` description with two axes or
 /// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
