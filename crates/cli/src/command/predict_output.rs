@@ -20,7 +20,7 @@ use crate::terminal::name;
 
 /// What is predicted into a file.
 pub(super) enum Request {
-    Image(FilePrediction),
+    Image(Box<FilePrediction>),
     Table(TablePrediction),
 }
 
@@ -92,7 +92,7 @@ impl OutputArgs {
         }
         let image = self.image(input, out);
         if self.table().is_none() {
-            return Ok(Some(Request::Image(image)));
+            return Ok(Some(Request::Image(Box::new(image))));
         }
         if image != FilePrediction::new(input, out) {
             bail!(
