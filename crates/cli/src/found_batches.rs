@@ -97,7 +97,7 @@ fn entries(runs: &Path) -> Vec<Entry> {
 }
 
 /// The batch of a search with the same key, if its step fits into this budget, and the budget of the
-/// search was at most a ninth smaller.
+/// search was at most a tenth of this one smaller.
 pub(crate) fn find(runs: &Path, key: &SearchKey, budget_bytes: u64) -> Option<usize> {
     let least = budget_bytes as f64 * (1.0 - SLACK);
     let is_usable = |entry: &&Entry| {
