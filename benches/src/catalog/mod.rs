@@ -105,11 +105,13 @@ const TRANSFORMERS: [(Part, usize, bool, &str); 6] = [
 ];
 
 /// Batch, channels and side of a batch norm.
-const NORMS: [(usize, usize, usize, &str); 4] = [
+const NORMS: [(usize, usize, usize, &str); 6] = [
     (64, 16, 16, "the CIFAR-10 model's first stage"),
     (64, 32, 8, "the CIFAR-10 model's second stage"),
     (128, 16, 32, "two million numbers"),
     (8, 64, 56, "64 channels of a larger network"),
+    (128, 192, 4, "a late stage of a mobile network"),
+    (128, 480, 1, "a channel for each number, as after a linear layer"),
 ];
 
 /// Batch, inputs, outputs and intervals of a KAN layer.

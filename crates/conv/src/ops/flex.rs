@@ -97,7 +97,7 @@ impl ConvBackend for Flex {
         let shape = norm_shape(&x);
         let by = normalization(&gamma, &beta, residual.as_ref(), spec);
         let statistics = [mean.storage(), variance.storage()];
-        let y = result(shape.len(), shape.pixels, |y| {
+        let y = result(shape.len(), shape.piece(), |y| {
             apply_into(spec.isa, shape, by, statistics, x.storage(), y, pool_threads());
         });
         let dims = x.layout().shape().to_vec();
@@ -250,10 +250,10 @@ impl ConvGradients for Flex {
                 let (sums, count) = ranks.merge_sums(shape.count(), pass.sums());
                 pass = pass.with_sums(sums, count);
             }
-            dx = result(shape.len(), shape.pixels, |dx| match residual {
+            dx = result(shape.len(), shape.piece(), |dx| match residual {
                 None => pass.input(dx),
                 Some(_) => {
-                    dresidual = Some(result(shape.len(), shape.pixels, |dresidual| {
+                    dresidual = Some(result(shape.len(), shape.piece(), |dresidual| {
                         pass.input_and_residual((dx, dresidual));
                     }));
                 }

@@ -1,8 +1,12 @@
 //! Batch normalization: by the statistics of the batch itself, or by given ones.
 
+use std::ops::Range;
+
 use updraft_simd::{Cut, Isa, Pieces, Vectors, over, threads};
 
+use super::columns;
 use super::plane::{self, Line};
+use super::row::{self, Columns};
 use crate::kernels::elementwise::Activation;
 use crate::kernels::scratch::Scratch;
 
@@ -36,11 +40,25 @@ impl BatchNormShape {
         self.batch * self.pixels
     }
 
-    /// The range of a feature map in the tensor.
-    const fn plane(&self, index: usize) -> std::ops::Range<usize> {
-        index * self.pixels..(index + 1) * self.pixels
+    /// Whether a feature map has too few pixels to be computed alone: all those of a sample are
+    /// computed at once.
+    pub(super) const fn has_few_pixels(&self) -> bool {
+        self.pixels < FEW
+    }
+
+    /// The numbers of the pieces that a result is computed in: a feature map, or all of a sample.
+    pub(crate) const fn piece(&self) -> usize {
+        if self.has_few_pixels() { self.channels * self.pixels } else { self.pixels }
+    }
+
+    /// The range of a piece in the tensor.
+    const fn range(&self, index: usize) -> Range<usize> {
+        index * self.piece()..(index + 1) * self.piece()
     }
 }
+
+/// Pixels of a feature map from which on it is computed alone: two of the widest vectors.
+const FEW: usize = 32;
 
 /// How a batch is normalized:
 /// `y = activation((x − mean)/√(variance + epsilon)·gamma + beta + residual)`.
@@ -69,7 +87,8 @@ pub struct Statistics<'a> {
 
 /// Normalizes a batch by its own statistics, which are returned in `statistics`.
 ///
-/// Means and variances are summed in f64 over feature maps that are summed in f32 by 32 lanes.
+/// Means and variances are summed in f64 over feature maps that are summed in f32 by 32 lanes, or,
+/// of fewer pixels, over 32 samples that are summed in f32 pixel by pixel.
 ///
 /// # Panics
 /// If the length of a slice differs from `shape`, the tensor is empty, or the CPU
@@ -88,7 +107,7 @@ pub fn batch_norm(
     check(shape, &by, &[x.len(), y.len()]);
     let Statistics { mean, variance } = statistics;
     moments(isa, shape, x, [&mut *mean, &mut *variance], scratch, threads);
-    apply_into(isa, shape, by, [mean, variance], x, Cut::new(y, shape.pixels), threads);
+    apply_into(isa, shape, by, [mean, variance], x, Cut::new(y, shape.piece()), threads);
 }
 
 /// The mean and variance of each channel.
@@ -104,10 +123,13 @@ pub(crate) fn moments(
     assert_eq!(means.len(), shape.channels, "one mean for each channel");
     assert_eq!(variances.len(), shape.channels, "one variance for each channel");
     let vectors = isa.vectors();
+    if shape.has_few_pixels() {
+        return columns::moments(vectors, shape, x, [means, variances], asked_threads);
+    }
     let mut states = vec![(); threads(asked_threads)];
     let partial = scratch.wide(2 * shape.batch * shape.channels);
     over(Cut::new(partial, 2), &mut states, |plane, partial, ()| {
-        partial.copy_from_slice(&plane::moments(vectors, &x[shape.plane(plane)]));
+        partial.copy_from_slice(&plane::moments(vectors, &x[shape.range(plane)]));
     });
     for channel in 0..shape.channels {
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
@@ -125,7 +147,7 @@ pub(crate) fn moments(
     }
 }
 
-/// Normalizes by statistics into feature maps.
+/// Normalizes by statistics into pieces of [`BatchNormShape::piece`] numbers.
 pub(crate) fn apply_into<'a>(
     isa: Isa,
     shape: BatchNormShape,
@@ -138,9 +160,21 @@ pub(crate) fn apply_into<'a>(
     check(shape, &by, &[x.len()]);
     let vectors = isa.vectors();
     let lines = lines(&by, mean, variance);
-    over(y, &mut vec![(); threads(asked_threads)], |plane, y, ()| {
-        let residual = by.residual.map(|residual| &residual[shape.plane(plane)]);
-        plane::apply(vectors, lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
+    let mut states = vec![(); threads(asked_threads)];
+    let inputs = |piece| {
+        let range = shape.range(piece);
+        (&x[range.clone()], by.residual.map(|residual| &residual[range]))
+    };
+    if shape.has_few_pixels() {
+        let columns = Columns::new(&lines, by.activation, shape.pixels);
+        return over(y, &mut states, |sample, y, ()| {
+            let (x, residual) = inputs(sample);
+            row::apply(vectors, &columns, x, residual, y);
+        });
+    }
+    over(y, &mut states, |plane, y, ()| {
+        let (x, residual) = inputs(plane);
+        plane::apply(vectors, lines[plane % shape.channels], x, residual, y);
     });
 }
 
@@ -205,12 +239,12 @@ fn gradients_of(
     let vectors = [dgamma, dbeta];
     let pass =
         GradientPass::new(isa, shape, by, of, statistics, [x, dy], vectors, scratch, threads);
-    let dx = Cut::new(dx, shape.pixels);
+    let dx = Cut::new(dx, shape.piece());
     match dresidual {
         None => pass.input(dx),
         Some(dresidual) => {
             assert_eq!(dresidual.len(), shape.len(), "numbers of the residual's gradient");
-            pass.input_and_residual((dx, Cut::new(dresidual, shape.pixels)));
+            pass.input_and_residual((dx, Cut::new(dresidual, shape.piece())));
         }
     }
 }
@@ -220,6 +254,8 @@ pub(crate) struct GradientPass<'a> {
     vectors: Vectors,
     shape: BatchNormShape,
     lines: Vec<Line>,
+    /// The lines of feature maps of few pixels.
+    columns: Option<Columns>,
     /// For each channel the sums whose means over `count` values are subtracted from the gradient.
     sums: Vec<[f64; 2]>,
     count: f64,
@@ -255,31 +291,42 @@ impl<'a> GradientPass<'a> {
         let vectors = isa.vectors();
         let lines = lines(&by, mean, variance);
         let threads = updraft_simd::threads(threads);
-        let partial = scratch.wide(2 * shape.batch * shape.channels);
-        over(Cut::new(partial, 2), &mut vec![(); threads], |plane, partial, ()| {
-            let range = shape.plane(plane);
-            let line = lines[plane % shape.channels];
-            let residual = by.residual.map(|residual| &residual[range.clone()]);
-            let sums = plane::gradient_sums(vectors, line, &x[range.clone()], residual, &dy[range]);
-            partial.copy_from_slice(&sums);
-        });
-        let mut sums = vec![[0.0; 2]; shape.channels];
-        for channel in 0..shape.channels {
-            let (mut first, mut second) = (0.0, 0.0);
-            for sample in 0..shape.batch {
-                let at = 2 * (sample * shape.channels + channel);
-                first += partial[at];
-                second += partial[at + 1];
+        let residual = by.residual;
+        let (columns, mut sums) = if shape.has_few_pixels() {
+            let columns = Columns::new(&lines, by.activation, shape.pixels);
+            let inputs = ([x, dy], residual);
+            let sums = columns::gradient_sums(vectors, shape, &columns, inputs, threads);
+            (Some(columns), sums)
+        } else {
+            let partial = scratch.wide(2 * shape.batch * shape.channels);
+            over(Cut::new(partial, 2), &mut vec![(); threads], |plane, partial, ()| {
+                let range = shape.range(plane);
+                let line = lines[plane % shape.channels];
+                let (x, dy) = (&x[range.clone()], &dy[range.clone()]);
+                let residual = residual.map(|residual| &residual[range]);
+                partial.copy_from_slice(&plane::gradient_sums(vectors, line, x, residual, dy));
+            });
+            let mut sums = vec![[0.0; 2]; shape.channels];
+            for partial in partial.chunks_exact(2 * shape.channels) {
+                for (sums, partial) in sums.iter_mut().zip(partial.as_chunks::<2>().0) {
+                    sums[0] += partial[0];
+                    sums[1] += partial[1];
+                }
             }
+            (None, sums)
+        };
+        for (channel, sums) in sums.iter_mut().enumerate() {
+            let [first, second] = *sums;
             let inverse = 1.0 / (f64::from(variance[channel]) + by.epsilon);
             dbeta[channel] = first as f32;
             dgamma[channel] = (second * inverse.sqrt()) as f32;
-            if of == StatisticsOf::Batch {
-                sums[channel] = [first, second * inverse];
-            }
+            *sums = match of {
+                StatisticsOf::Batch => [first, second * inverse],
+                StatisticsOf::Others => [0.0; 2],
+            };
         }
         let count = shape.count() as f64;
-        Self { vectors, shape, lines, sums, count, x, residual: by.residual, dy, threads }
+        Self { vectors, shape, lines, columns, sums, count, x, residual, dy, threads }
     }
 
     /// For each channel the two sums whose means over the batch are subtracted from the gradient.
@@ -300,14 +347,33 @@ impl<'a> GradientPass<'a> {
         self.sums[channel].map(|sum| (sum / self.count) as f32)
     }
 
+    /// The means of every number of a sample.
+    fn repeated_means(&self) -> [Vec<f32>; 2] {
+        [0, 1].map(|which| {
+            let means = (0..self.shape.channels).map(|channel| self.means(channel)[which]);
+            row::repeated(means, self.shape.pixels)
+        })
+    }
+
     /// The input's gradient, of a normalization without a residual.
     pub(crate) fn input<'b>(&self, dx: impl Pieces<Piece = &'b mut [f32]>) {
         assert!(self.residual.is_none(), "a residual has a gradient");
-        over(dx, &mut vec![(); self.threads], |plane, dx, ()| {
-            let range = self.shape.plane(plane);
+        let (vectors, mut states) = (self.vectors, vec![(); self.threads]);
+        let inputs = |piece| {
+            let range = self.shape.range(piece);
+            [&self.x[range.clone()], &self.dy[range]]
+        };
+        if let Some(columns) = &self.columns {
+            let means = self.repeated_means();
+            return over(dx, &mut states, |sample, dx, ()| {
+                let [x, dy] = inputs(sample);
+                row::gradient(vectors, columns, means.each_ref().map(Vec::as_slice), x, dy, dx);
+            });
+        }
+        over(dx, &mut states, |plane, dx, ()| {
             let channel = plane % self.shape.channels;
-            let (line, means) = (self.lines[channel], self.means(channel));
-            plane::gradient(self.vectors, line, means, &self.x[range.clone()], &self.dy[range], dx);
+            let (line, [x, dy]) = (self.lines[channel], inputs(plane));
+            plane::gradient(vectors, line, self.means(channel), x, dy, dx);
         });
     }
 
@@ -317,12 +383,22 @@ impl<'a> GradientPass<'a> {
         both: impl Pieces<Piece = (&'b mut [f32], &'b mut [f32])>,
     ) {
         let residual = self.residual.expect("a gradient is asked for where there is a residual");
-        over(both, &mut vec![(); self.threads], |plane, (dx, dresidual), ()| {
-            let range = self.shape.plane(plane);
+        let (vectors, mut states) = (self.vectors, vec![(); self.threads]);
+        let inputs = |piece| {
+            let range = self.shape.range(piece);
+            [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()])
+        };
+        if let Some(columns) = &self.columns {
+            let means = self.repeated_means();
+            return over(both, &mut states, |sample, (dx, dresidual), ()| {
+                let means = means.each_ref().map(Vec::as_slice);
+                row::gradient_of_both(vectors, columns, means, inputs(sample), dx, dresidual);
+            });
+        }
+        over(both, &mut states, |plane, (dx, dresidual), ()| {
             let channel = plane % self.shape.channels;
-            let inputs = [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()]);
             let (line, means) = (self.lines[channel], self.means(channel));
-            plane::gradient_of_both(self.vectors, line, means, inputs, dx, dresidual);
+            plane::gradient_of_both(vectors, line, means, inputs(plane), dx, dresidual);
         });
     }
 }
@@ -433,7 +509,7 @@ mod tests {
                 }
                 StatisticsOf::Others => {
                     let statistics = [&mean[..], &variance[..]];
-                    let y = Cut::new(&mut y, shape.pixels);
+                    let y = Cut::new(&mut y, shape.piece());
                     apply_into(isa, *shape, by, statistics, x, y, threads);
                 }
             }
@@ -542,11 +618,15 @@ mod tests {
     #[test]
     fn maps_of_real_networks_are_right() {
         for activation in ALL {
-            for case in [[8, 5, 256], [64, 3, 1]].map(|shape| Case::new(shape, activation, 0.0)) {
+            // The last one has several groups of channels and of samples.
+            for shape in [[8, 5, 256], [64, 3, 1], [70, 40, 4]] {
+                let case = Case::new(shape, activation, 0.0);
                 case.check(2e-6);
                 case.by_others().check(2e-6);
             }
-            Case::new([8, 5, 256], activation, 0.0).with_residual().check(2e-6);
+            for shape in [[8, 5, 256], [70, 40, 4]] {
+                Case::new(shape, activation, 0.0).with_residual().check(2e-6);
+            }
             Case::new([8, 5, 64], activation, 0.0).with_residual().by_others().check(2e-6);
         }
     }
@@ -576,23 +656,27 @@ mod tests {
 
     #[test]
     fn the_number_of_threads_changes_no_bit() {
-        let case = Case::new([13, 7, 50], Activation::Relu, 0.0).with_residual();
-        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
-            let alone = case.run(isa, 1);
-            for threads in [2, 3, 8] {
-                assert_eq!(alone, case.run(isa, threads));
+        for shape in [[13, 7, 50], [40, 90, 3]] {
+            let case = Case::new(shape, Activation::Relu, 0.0).with_residual();
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let alone = case.run(isa, 1);
+                for threads in [2, 3, 8] {
+                    assert_eq!(alone, case.run(isa, threads));
+                }
             }
         }
     }
 
     #[test]
     fn nan_is_not_rectified_away() {
-        let mut case = Case::new([2, 2, 20], Activation::Relu, 0.0);
-        case.x[3] = f32::NAN;
-        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
-            let [y, ..] = case.run(isa, 1);
-            assert!(y[..20].iter().all(|value| value.is_nan()), "{isa}");
-            assert!(y[20..40].iter().all(|value| value.is_finite()), "{isa}");
+        for pixels in [20, 50] {
+            let mut case = Case::new([2, 2, pixels], Activation::Relu, 0.0);
+            case.x[3] = f32::NAN;
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let [y, ..] = case.run(isa, 1);
+                assert!(y[..pixels].iter().all(|value| value.is_nan()), "{isa}");
+                assert!(y[pixels..2 * pixels].iter().all(|value| value.is_finite()), "{isa}");
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Normalizations, with a residual addition and an activation fused.
 
 mod batch_norm;
+mod columns;
 mod group_norm;
 pub(crate) mod plane;
+mod row;
 
 pub use batch_norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,

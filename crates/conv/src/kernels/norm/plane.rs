@@ -8,6 +8,9 @@ use crate::kernels::elementwise::function::{Function, with_function};
 /// Lanes of a sum: two of the widest vectors.
 const LANES: usize = 32;
 
+/// Lanes of the sum of these in f64: one of the widest vectors.
+const WIDE: usize = 8;
+
 /// The parameters of the normalization of one feature map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
@@ -46,13 +49,20 @@ pub(in crate::kernels) fn sums<const M: usize, const N: usize>(
             }
         }
     }
-    let mut total = lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum::<f64>());
-    for index in 0..rests.iter().map(|rest| rest.len()).min().unwrap_or(0) {
-        for (total, term) in total.iter_mut().zip(term(rests.map(|rest| rest[index]))) {
-            *total += f64::from(term);
+    let mut wide = [[0.0_f64; WIDE]; N];
+    for (wide, lanes) in wide.iter_mut().zip(&lanes) {
+        for part in lanes.as_chunks::<WIDE>().0 {
+            for lane in 0..WIDE {
+                wide[lane] += f64::from(part[lane]);
+            }
         }
     }
-    total
+    for index in 0..rests.iter().map(|rest| rest.len()).min().unwrap_or(0) {
+        for (wide, term) in wide.iter_mut().zip(term(rests.map(|rest| rest[index]))) {
+            wide[index % WIDE] += f64::from(term);
+        }
+    }
+    wide.map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
 }
 
 /// The sum.
