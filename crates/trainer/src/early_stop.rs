@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::criterion::Criterion;
 use crate::error::TrainError;
 
-/// Ends a run after epochs without an improvement and returns the model of its best checkpoint.
+/// Ends a run after epochs without an improvement; the run returns the model of its best checkpoint,
+/// also if it ends by its number of epochs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlyStop {

@@ -77,22 +77,15 @@ impl<M: Module> Run<M> {
         Ok((served, path))
     }
 
-    /// Ends the run early with the model of its best checkpoint.
-    pub(crate) fn finish_with_best(
+    /// Ends the run with the model of a checkpoint.
+    pub(crate) fn finish_with(
         self,
-        settings: &RunSettings,
+        path: PathBuf,
+        ending: Ending,
     ) -> Result<Finished<M>, TrainError> {
-        let folder = &settings.checkpoints.folder;
-        let stop = settings.early_stop.as_ref();
-        let metric = stop.map_or(&settings.criterion, |stop| stop.metric_or(&settings.criterion));
-        let path = match checkpoint::best(folder, metric)? {
-            Some(best) => best,
-            // The metric was NaN in every epoch: no epoch is better than the last.
-            None => checkpoint::list(folder)?.pop().unwrap_or_else(|| folder.clone()),
-        };
         let loaded = checkpoint::load_model(&path, self.model.valid())?;
         let test = checkpoint::state(&path)?.test;
-        Ok(self.finish(loaded, test, Ending::Early, path))
+        Ok(self.finish(loaded, test, ending, path))
     }
 
     pub(crate) fn finish(
@@ -104,4 +97,16 @@ impl<M: Module> Run<M> {
     ) -> Finished<M> {
         Finished { model: self.model, served, steps: self.state.step, test, ending, checkpoint }
     }
+}
+
+/// The best checkpoint by the metric of early stopping.
+pub(crate) fn early_stop_checkpoint(settings: &RunSettings) -> Result<PathBuf, TrainError> {
+    let folder = &settings.checkpoints.folder;
+    let stop = settings.early_stop.as_ref();
+    let metric = stop.map_or(&settings.criterion, |stop| stop.metric_or(&settings.criterion));
+    Ok(match checkpoint::best(folder, metric)? {
+        Some(best) => best,
+        // The metric was NaN in every epoch: no epoch is better than the last.
+        None => checkpoint::list(folder)?.pop().unwrap_or_else(|| folder.clone()),
+    })
 }

@@ -12,6 +12,7 @@ use updraft_precision::Norm;
 use crate::checkpoint::{self, CheckpointError, RunState};
 use crate::comparison::Comparisons;
 use crate::ema::Ema;
+use crate::ending::early_stop_checkpoint;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
 use crate::events::{Control, EpochReport, Event};
@@ -48,8 +49,8 @@ impl std::fmt::Debug for OptimizerBox {
 pub struct Finished<M> {
     /// The model after the last update.
     pub model: M,
-    /// The served model, on the device without autodiff: after early stopping that of the best
-    /// epoch, otherwise the average of the parameters if one is kept, with recomputed batch norms
+    /// The served model, on the device without autodiff: with early stopping that of the best epoch
+    /// of a run that was not stopped, otherwise the average of the parameters if one is kept, with recomputed batch norms
     /// if enabled.
     pub served: M,
     /// Updates made.
@@ -65,7 +66,7 @@ pub struct Finished<M> {
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// All epochs were run.
+    /// All epochs were run; with early stopping the model of the best one is served.
     Complete,
     /// Epochs no longer improved; the model of the best one is served.
     Early,
@@ -292,8 +293,16 @@ impl<M: Module> Run<M> {
             }
             last = Some((served, test, checkpoint));
         }
-        if self.is_over(settings) {
-            return self.finish_with_best(settings);
+        if settings.early_stop.is_some() {
+            let ending = if self.is_over(settings) { Ending::Early } else { Ending::Complete };
+            // One rank decides: a shared folder may show files late to the others.
+            let best = ranks.first_does(|| early_stop_checkpoint(settings))?;
+            return match last {
+                Some((served, test, newest)) if newest == best => {
+                    Ok(self.finish(served, test, ending, newest))
+                }
+                _ => self.finish_with(best, ending),
+            };
         }
         let (served, test, checkpoint) = match last {
             Some(last) => last,

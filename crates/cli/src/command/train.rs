@@ -368,6 +368,8 @@ fn conclude(display: &Display, trained: &Trained) {
     }
     if trained.ending == Ending::Early {
         display.line("early    epochs stopped getting better; the best one's model is served");
+    } else if trained.is_earlier {
+        display.line("best     an earlier epoch was better; its model is served");
     }
     let test = trained.test.as_ref();
     let test = test.map_or_else(String::new, |test| format!("test {}, ", evaluation_text(test)));

@@ -11,7 +11,7 @@ use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Shared, gather};
 use updraft_trainer::{
     BatchStream, Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task,
-    TrainError, evaluate, metric_specs,
+    TrainError, checkpoint_step, evaluate, metric_specs,
 };
 
 use super::check_start::check_start;
@@ -124,6 +124,8 @@ pub struct Trained {
     pub wall_s: f64,
     /// Processor seconds since then, if the system reports them.
     pub cpu_s: Option<f64>,
+    /// Whether the served model is that of an earlier epoch than the last, by `train.early_stop`.
+    pub is_earlier: bool,
 }
 
 /// The content of `summary.json`, for a finished run.
@@ -320,8 +322,10 @@ pub(super) fn train<W: Workload>(
     let Finished { served, steps, mut test, ending, checkpoint, .. } = finished;
     let wall_s = |started: Instant| started.elapsed().as_secs_f64();
     let cpu_s = || cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
+    let is_earlier = checkpoint_step(&checkpoint).is_some_and(|step| step < steps);
     let Some(mut record) = record else {
-        return Ok(Trained { folder, ending, test, wall_s: wall_s(started), cpu_s: cpu_s() });
+        let (wall_s, cpu_s) = (wall_s(started), cpu_s());
+        return Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier });
     };
     record.metrics.flush()?;
     record.tracer.as_mut().map_or(Ok(()), Tracer::finish)?;
@@ -360,7 +364,7 @@ pub(super) fn train<W: Workload>(
         },
     )?;
     drop(held);
-    Ok(Trained { folder, ending, test, wall_s, cpu_s })
+    Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier })
 }
 
 /// Returns an error for a run that is resumed within an epoch with another batch size, before later

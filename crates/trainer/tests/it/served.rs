@@ -182,6 +182,32 @@ fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
     assert_eq!((again.ending, again.test, events), (Ending::Early, finished.test, Vec::new()));
 }
 
+#[test]
+fn early_stopping_gives_back_the_best_epoch_of_a_run_that_ends_before_its_patience() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 12);
+    settings.early_stop = Some(EarlyStop { metric: None, patience: 12, least_gain: 0.0 });
+    settings.criterion = Criterion::default();
+    settings.learning_rate = 0.05;
+    settings.schedule = Schedule::Constant;
+    let (finished, events) = train(new_run(&device), &settings, &never);
+    assert_eq!(finished.ending, Ending::Complete);
+    let tested = epochs(&events).into_iter().filter_map(|report| report.test.as_ref());
+    let losses: Vec<f64> = tested.map(Evaluation::loss).collect();
+    let best = losses.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(best < losses[11], "the last epoch is not the best: {losses:?}");
+    assert_eq!(finished.test.as_ref().unwrap().loss(), best);
+    let loaded = load_model(&finished.checkpoint, Classifier::new(&device)).unwrap();
+    assert!(loaded.bits() == finished.served.bits());
+    // Resumed, it is over at once, with the same answer.
+    let newest = list_checkpoints(folder.path()).unwrap().pop().unwrap();
+    let run = Run::resume(&newest, Classifier::new(&device), optimizer().init()).unwrap();
+    let (again, events) = train(run, &settings, &never);
+    assert_eq!((again.ending, again.test, events), (Ending::Complete, finished.test, Vec::new()));
+}
+
 /// Early stopping by the test loss, the best checkpoints by the training accuracy, the learning rate
 /// by the test accuracy, and a criterion that is none of them.
 #[test]
