@@ -1,6 +1,7 @@
 //! Instruction sets, and which of them this CPU has.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 /// An instruction set: the vector instructions that a kernel may use.
 ///
@@ -148,8 +149,13 @@ struct Features {
 }
 
 impl Features {
-    /// Those of this CPU.
+    /// Those of this CPU, read once, because kernels ask often.
     fn detect() -> Self {
+        static DETECTED: LazyLock<Features> = LazyLock::new(Features::read);
+        *DETECTED
+    }
+
+    fn read() -> Self {
         Self {
             #[cfg(target_arch = "aarch64")]
             dotprod: std::arch::is_aarch64_feature_detected!("dotprod"),
