@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use updraft_simd::{Cut, Vectors, over, threads};
 
-use super::batch_norm::BatchNormShape;
+use super::batch_norm::{BatchNormShape, FEW};
 use super::row::{self, Block, Columns};
 
 /// The most columns of a group of channels, which are summed together.
@@ -21,9 +21,10 @@ struct Group {
 }
 
 impl Group {
-    /// The channels of each group of a tensor.
+    /// The number of channels of each group.
     fn size(shape: BatchNormShape) -> usize {
-        (GROUP / shape.pixels).max(1)
+        const { assert!(FEW <= GROUP, "a channel fits into a group") };
+        GROUP / shape.pixels
     }
 
     /// The group `index`, of `channels` channels.
@@ -82,18 +83,18 @@ pub(super) fn moments(
         let sums = group.sums(|samples, [sums]| {
             row::add_columns(vectors, group.block(x, &samples), sums);
         });
-        let mut shifts = [0.0_f64; GROUP];
-        for ((mean, shift), [sum]) in means.iter_mut().zip(&mut shifts).zip(sums) {
-            *mean = (sum / count) as f32;
-            *shift = sum / count - f64::from(*mean);
-        }
+        means.iter_mut().zip(sums).for_each(|(mean, [sum])| *mean = (sum / count) as f32);
         let near = row::repeated(means.iter().copied(), shape.pixels);
-        let squares = group.sums(|samples, [sums]| {
-            row::add_squares(vectors, group.block(x, &samples), &near, sums);
+        let sums = group.sums(|samples, sums| {
+            row::add_differences(vectors, group.block(x, &samples), &near, sums);
         });
-        for ((variance, shift), [squares]) in variances.iter_mut().zip(shifts).zip(squares) {
-            // The differences were taken from the rounded mean.
-            *variance = (squares / count - shift * shift) as f32;
+        let statistics = means.iter_mut().zip(variances);
+        for ((mean, variance), [differences, squares]) in statistics.zip(sums) {
+            // The first mean was rounded, and its sum in f32.
+            let shift = differences / count;
+            *mean = (f64::from(*mean) + shift) as f32;
+            let exact = squares / count - shift * shift;
+            *variance = if exact < 0.0 { 0.0 } else { exact as f32 };
         }
     });
 }

@@ -2,6 +2,7 @@
 
 mod batch_norm;
 mod columns;
+mod gradient_pass;
 mod group_norm;
 pub(crate) mod plane;
 mod row;
@@ -10,7 +11,9 @@ pub use batch_norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
 };
 #[cfg(feature = "flex")]
-pub(crate) use batch_norm::{GradientPass, StatisticsOf, apply_into, moments};
+pub(crate) use batch_norm::{StatisticsOf, apply_into, moments};
+#[cfg(feature = "flex")]
+pub(crate) use gradient_pass::GradientPass;
 #[cfg(feature = "flex")]
 pub(crate) use group_norm::{
     GroupNormShape, GroupNormalization, NormSource, group_norm_gradient_into, group_norm_into,

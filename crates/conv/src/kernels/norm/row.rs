@@ -1,4 +1,5 @@
 //! The feature maps of a sample with few pixels, side by side: vectors reach over several channels.
+//! The formulae are those of `plane.rs`, where a vector has one channel.
 
 use updraft_simd::dispatch;
 
@@ -31,9 +32,9 @@ impl Columns {
         }
     }
 
-    /// The parameters and the numbers of some columns of a tensor.
+    /// Mean, scale and shift of some columns.
     #[inline(always)]
-    fn numbers(&self, at: usize, len: usize) -> [&[f32]; 3] {
+    fn lines(&self, at: usize, len: usize) -> [&[f32]; 3] {
         [&self.mean, &self.scale, &self.shift].map(|values| &values[at..][..len])
     }
 }
@@ -66,18 +67,21 @@ dispatch! {
         }
     }
 
-    /// Adds the squared differences from each column's mean to its sum.
-    pub(crate) fn add_squares(_simd, block: Block<'_>, means: &[f32], sums: &mut [f32]) {
-        for x in block.parts(sums.len()) {
-            for ((sum, &x), &mean) in sums.iter_mut().zip(x).zip(means) {
-                *sum += (x - mean) * (x - mean);
+    /// Adds the differences from each column's mean, and their squares, to its sums.
+    pub(crate) fn add_differences(_simd, block: Block<'_>, means: &[f32], sums: [&mut [f32]; 2]) {
+        let [differences, squares] = sums;
+        for x in block.parts(differences.len()) {
+            let sums = differences.iter_mut().zip(squares.iter_mut());
+            for (((difference, square), &x), &mean) in sums.zip(x).zip(means) {
+                *difference += x - mean;
+                *square += (x - mean) * (x - mean);
             }
         }
     }
 
     /// `y = activation((x − mean)·scale + shift + residual)`.
     pub(crate) fn apply(_simd, by: &Columns, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
-        let [mean, scale, shift] = by.numbers(0, y.len());
+        let [mean, scale, shift] = by.lines(0, y.len());
         let lines = mean.iter().zip(scale).zip(shift);
         with_function!(by.activation, function => match residual {
             None => {
@@ -104,7 +108,7 @@ dispatch! {
         let [first, second] = sums;
         let len = first.len();
         let [x, dy] = inputs;
-        let [mean, scale, shift] = by.numbers(x.at, len);
+        let [mean, scale, shift] = by.lines(x.at, len);
         let rows = x.parts(len).zip(dy.parts(len));
         with_function!(by.activation, function => match residual {
             None => {
@@ -143,7 +147,7 @@ dispatch! {
         dy: &[f32],
         dx: &mut [f32],
     ) {
-        let [mean, scale, shift] = by.numbers(0, dx.len());
+        let [mean, scale, shift] = by.lines(0, dx.len());
         let lines = mean.iter().zip(scale).zip(shift).zip(means[0].iter().zip(means[1]));
         with_function!(by.activation, function => {
             for (((((&mean, &scale), &shift), (&first, &second)), (&x, &dy)), dx) in
@@ -163,7 +167,7 @@ dispatch! {
         dresidual: &mut [f32],
     ) {
         let [x, residual, dy] = inputs;
-        let [mean, scale, shift] = by.numbers(0, dx.len());
+        let [mean, scale, shift] = by.lines(0, dx.len());
         let lines = mean.iter().zip(scale).zip(shift).zip(means[0].iter().zip(means[1]));
         with_function!(by.activation, function => {
             let inputs = x.iter().zip(residual).zip(dy);
