@@ -41,6 +41,19 @@ fn training_begins_with_the_best_channels_of_a_run_and_resumes_to_the_same_bits(
     let taken = train(&still, dir.path(), None, &mut Watcher::default()).folder;
     let (all, kept) = (weights(&wide, &wide_plan, LAST), weights(&taken, &still, LAST));
     assert_eq!((all.len(), kept.len()), (64 * 64, 32 * 32));
+    // At the same ratio, training begins with all channels, to learn to round them for example.
+    let same_keys = pruned_from(wide.path(), 0.0);
+    let same = plan(&format!("{WIDE}, {same_keys}"), "learning_rate = 1e-12");
+    let begun = train(&same, dir.path(), None, &mut Watcher::default()).folder;
+    let begun = weights(&begun, &same, LAST);
+    let is_same = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6;
+    assert!(begun.iter().zip(&all).all(is_same));
+
+    let rounding = "learning_rate = 1e-12, quantization = \"int4\"";
+    let rounded = plan(&format!("{WIDE}, {same_keys}"), rounding);
+    let rounded_run = train(&rounded, dir.path(), None, &mut Watcher::default()).folder;
+    assert!(weights(&rounded_run, &rounded, LAST).iter().zip(&all).all(is_same));
+
     // Each kept number is one of the wide network's.
     let close = |kept: &f32| all.iter().any(|all| (all - kept).abs() < 1e-6);
     assert!(kept.iter().all(close));
@@ -88,9 +101,15 @@ fn runs_that_cannot_be_pruned_to_the_network_are_refused_before_the_training() {
     let rounded = text(WIDE, "learning_rate = 0.01, quantization = \"int8\"");
     let error = refused(other(&rounded).path());
     assert!(error.contains("was trained with `train.quantization`; it must be one"), "{error}");
-    let narrower = text(&format!("{WIDE}, prune_ratio = 0.5"), "learning_rate = 0.01");
+    let kind = text("kind = \"mobile-net\", width_factor = 0.1", "learning_rate = 0.01");
+    let error = refused(other(&kind).path());
+    assert!(
+        error.contains("a run whose `model.kind` is \"mobile-net\"; it must be one"),
+        "{error}"
+    );
+    let narrower = text(&format!("{WIDE}, prune_ratio = 0.75"), "learning_rate = 0.01");
     let error = refused(other(&narrower).path());
-    let expected = "`model.prune_ratio` is 0.5; it must be one below 0.5, as here";
+    let expected = "`model.prune_ratio` is 0.75; it must be at most 0.5, as here";
     assert!(error.contains(expected), "{error}");
 }
 
@@ -103,8 +122,6 @@ fn keys_of_pruning_are_checked() {
         error.contains("`model.prune_ratio` is 1.0; it must be at least 0 and below"),
         "{error}"
     );
-    let error = refused(&format!("{WIDE}, pruned_from = \"runs/x\""));
-    assert!(error.contains("above 0 with `model.pruned_from`"), "{error}");
     let error = refused("channels = 8, prune_ratio = 0.5");
     assert!(error.contains("model.prune_ratio"), "{error}");
 }

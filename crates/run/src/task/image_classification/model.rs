@@ -305,23 +305,29 @@ impl ModelPlan {
             Self::Separable(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
-                    config.clone().with_prune_ratio(ratio).init(device)
-                }))
+                let source = config.clone().with_quantization(None);
+                Box::new(Uninitialized::prunable(
+                    move |device| config.init(device),
+                    move |device, ratio| source.clone().with_prune_ratio(ratio).init(device),
+                ))
             }
             Self::MobileNet(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
-                    config.clone().with_prune_ratio(ratio).init(device)
-                }))
+                let source = config.clone().with_quantization(None);
+                Box::new(Uninitialized::prunable(
+                    move |device| config.init(device),
+                    move |device, ratio| source.clone().with_prune_ratio(ratio).init(device),
+                ))
             }
             Self::EfficientNet(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                Box::new(Uninitialized::prunable(config.prune_ratio, move |device, ratio| {
-                    config.clone().with_prune_ratio(ratio).init(device)
-                }))
+                let source = config.clone().with_quantization(None);
+                Box::new(Uninitialized::prunable(
+                    move |device| config.init(device),
+                    move |device, ratio| source.clone().with_prune_ratio(ratio).init(device),
+                ))
             }
             Self::Whitened(config) => {
                 let mut config = config.clone();

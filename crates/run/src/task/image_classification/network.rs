@@ -56,11 +56,13 @@ impl<N> Uninitialized<N> {
         Self { init: Box::new(init), pruned: None }
     }
 
-    /// A network that can be pruned: `init` takes the fraction of channels that are left out, and
-    /// `ratio` is that of this network.
-    pub(super) fn prunable(ratio: f64, init: impl Fn(&Device, f64) -> N + Clone + 'static) -> Self {
-        let own = init.clone();
-        Self { init: Box::new(move |device| own(device, ratio)), pruned: Some(Box::new(init)) }
+    /// A network that can be pruned: `source` initializes the same in f32, with a fraction of the
+    /// channels left out.
+    pub(super) fn prunable(
+        init: impl Fn(&Device) -> N + 'static,
+        source: impl Fn(&Device, f64) -> N + 'static,
+    ) -> Self {
+        Self { init: Box::new(init), pruned: Some(Box::new(source)) }
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const RATIO: Key<f64> = Key::new(
 .check("at least 0 and below 1", |ratio| (0.0..1.0).contains(ratio));
 const FROM: Key<PathBuf> = Key::new(
     "model.pruned_from",
-    "separable, mobile-net and efficient-net only: a run of the network with a lower `model.prune_ratio`, from whose served network the channels that contribute least are removed: training begins with the others",
+    "separable, mobile-net and efficient-net only: a run of the network with the same or a lower `model.prune_ratio`, from whose served network the channels that contribute least are removed: training begins with the others, and with all of them at the same ratio",
 )
 .check("a path", |path| !path.as_os_str().is_empty());
 
@@ -30,7 +30,7 @@ pub(super) const KEYS: Keys = &[&RATIO, &FROM];
 /// Keys of `model` that may differ from the other run: they change no parameter's shape.
 const FREE: [&str; 4] = ["prune_ratio", "pruned_from", "dropout", "drop_path"];
 
-/// Initializes a network on a device, with this fraction of channels left out.
+/// Initializes a network in f32 on a device, with this fraction of channels left out.
 pub(super) type InitPruned<N> = Box<dyn Fn(&Device, f64) -> N>;
 
 /// The run whose network is pruned.
@@ -44,15 +44,7 @@ impl Pruning {
     /// Reads the keys, for a network that can be pruned.
     pub(super) fn read(settings: &Settings) -> Result<Option<Self>, ConfigError> {
         let ratio = settings.value(&RATIO)?;
-        let Some(run) = settings.option(&FROM)? else { return Ok(None) };
-        if ratio == 0.0 {
-            return Err(settings.refuse(
-                "model.prune_ratio",
-                ratio,
-                "above 0 with `model.pruned_from`",
-            ));
-        }
-        Ok(Some(Self { run, ratio }))
+        Ok(settings.option(&FROM)?.map(|run| Self { run, ratio }))
     }
 
     /// Checks that the run exists.
@@ -82,7 +74,9 @@ impl Pruning {
             model
         };
         let (own, theirs) = (model(plan), model(&other.plan));
-        let keys = own.keys().chain(theirs.keys());
+        // Compared first: for another kind, other keys differ as well.
+        let kind = "kind".to_owned();
+        let keys = std::iter::once(&kind).chain(own.keys()).chain(theirs.keys());
         for key in keys {
             if own.get(key) != theirs.get(key) {
                 let shown = |value: Option<&Value>| {
@@ -98,9 +92,9 @@ impl Pruning {
             let what = "a run that was trained with `train.quantization`";
             return Err(other.refuse(what, "one without; this run may have it"));
         }
-        if ratio >= self.ratio {
+        if ratio > self.ratio {
             let what = format!("a run whose `model.prune_ratio` is {ratio}");
-            return Err(other.refuse(&what, &format!("one below {}, as here", self.ratio)));
+            return Err(other.refuse(&what, &format!("at most {}, as here", self.ratio)));
         }
         Ok(())
     }

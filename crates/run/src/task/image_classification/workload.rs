@@ -32,7 +32,7 @@ pub(super) struct Classification<N> {
     pub(super) task: Classify,
     /// Draws fresh parameters.
     pub(super) init: Box<dyn Fn(&Device) -> N>,
-    /// The same with other widths, for a network that can be pruned.
+    /// The same in f32 with other widths, for a network that can be pruned.
     pub(super) pruned: Option<InitPruned<N>>,
 }
 
