@@ -16,7 +16,7 @@ use crate::stop;
 use crate::wrap::hanging;
 
 /// The assignments on the front that are tested.
-const FRONT: usize = 8;
+const FRONT: usize = 12;
 
 /// The assignments that `--max-drop` searches.
 const SEARCHED: usize = 64;
@@ -43,6 +43,8 @@ pub(super) struct ChosenBits {
     pub(super) sensitivity: Option<Sensitivity>,
     pub(super) front: Vec<FrontPoint>,
     pub(super) assignment: Option<Assignment>,
+    /// The chosen one, tested.
+    pub(super) tested: Option<FrontPoint>,
 }
 
 /// An assignment of bits, tested on the calibration samples.
@@ -85,13 +87,24 @@ impl Bits<'_> {
                 let mut test = |assignment: &Assignment| {
                     self.test(&observation, &by, assignment, label, display)
                 };
+                let mut tested = Vec::new();
                 for assignment in sensitivity.front(FRONT) {
-                    chosen.front.push(test(&assignment)?.0);
+                    let (point, fall) = test(&assignment)?;
+                    chosen.front.push(point.clone());
+                    tested.push((assignment, point, fall));
                 }
-                chosen.assignment = Some(match (settings.budget, settings.max_drop) {
-                    (Some(budget), _) => sensitivity.try_within(budget)?,
-                    (None, drop) => smallest(&sensitivity, drop.unwrap_or_default(), &mut test)?,
-                });
+                let (assignment, point) = match (settings.budget, settings.max_drop) {
+                    (Some(budget), _) => {
+                        let assignment = sensitivity.try_within(budget)?;
+                        let point = test(&assignment)?.0;
+                        (assignment, point)
+                    }
+                    (None, drop) => {
+                        smallest(&sensitivity, drop.unwrap_or_default(), &tested, &mut test)?
+                    }
+                };
+                chosen.assignment = Some(assignment);
+                chosen.tested = Some(point);
                 anyhow::Ok(())
             })?;
         }
@@ -132,33 +145,43 @@ impl Bits<'_> {
     }
 }
 
-/// The assignment with the fewest bytes whose score falls by at most so many points, by bisection
-/// over the front; the score of the result is measured.
+/// The assignment with the fewest bytes whose score falls by at most so many points: the smallest of
+/// those that were tested, with their falls, or of those of a finer front between it and the next
+/// smaller one, by bisection; the score of the result is measured.
 fn smallest(
     sensitivity: &Sensitivity,
     drop: f64,
+    tested: &[(Assignment, FrontPoint, f64)],
     test: &mut impl FnMut(&Assignment) -> Result<(FrontPoint, f64)>,
-) -> Result<Assignment> {
-    let mut front = sensitivity.front(SEARCHED);
-    let last = front.len() - 1;
-    let (_, fall) = test(&front[last])?;
-    if 100.0 * fall > drop {
+) -> Result<(Assignment, FrontPoint)> {
+    let is_good = |fall: f64| 100.0 * fall <= drop;
+    let least = tested.iter().map(|(.., fall)| *fall).fold(f64::INFINITY, f64::min);
+    let Some(at) = tested.iter().position(|(.., fall)| is_good(*fall)) else {
         bail!(Failed(format!(
-            "no choice of bits loses at most {drop} points on the calibration samples; the one with \
-             the least noise loses {:.2}, which is the nearest possible --max-drop",
-            100.0 * fall
+            "no choice of bits loses at most {drop} points on the calibration samples; the best of \
+             those tested loses {:.2}, which is the nearest possible --max-drop",
+            // Rounded up, so that it is possible.
+            (10_000.0 * least).ceil() / 100.0
         )));
-    }
-    // The score is nearly monotonous: `good` always was measured to be good.
-    let (mut bad, mut good) = (None, last);
-    while good > bad.map_or(0, |bad: usize| bad + 1) {
-        let middle = bad.map_or(good / 2, |bad| usize::midpoint(bad, good));
-        match test(&front[middle])? {
-            (_, fall) if 100.0 * fall <= drop => good = middle,
-            _ => bad = Some(middle),
+    };
+    let bytes = |at: usize| tested[at].0.bytes;
+    let smaller = at.checked_sub(1).map_or(0, bytes);
+    let mut between = sensitivity.front(SEARCHED);
+    between.retain(|assignment| assignment.bytes > smaller && assignment.bytes < bytes(at));
+    let mut found = (tested[at].0.clone(), tested[at].1.clone());
+    // The score is nearly monotonous: what is found always was measured to be good.
+    let (mut bad, mut good) = (0, between.len());
+    while bad < good {
+        let middle = usize::midpoint(bad, good);
+        match test(&between[middle])? {
+            (point, fall) if is_good(fall) => {
+                found = (between[middle].clone(), point);
+                good = middle;
+            }
+            _ => bad = middle + 1,
         }
     }
-    Ok(front.swap_remove(good))
+    Ok(found)
 }
 
 /// Shows the progress; `false` once the user has stopped the program.
@@ -202,12 +225,12 @@ impl ChosenBits {
                 .into_iter()
                 .filter(|bits| of_bits(*bits) > 0)
                 .map(|bits| match bits {
-                    Some(number) => format!("{} with {number} bits", of_bits(bits)),
-                    None => format!("{} in f32", of_bits(bits)),
+                    Some(number) => format!("{number} bits for {}", layers(of_bits(bits))),
+                    None => format!("f32 for {}", layers(of_bits(bits))),
                 })
                 .collect();
             let chosen = format!(
-                "chosen: layers {}; {:.2} % of the bytes of f32",
+                "chosen: {}; {:.2} % of the bytes of f32",
                 counts.join(", "),
                 100.0 * assignment.fraction
             );
@@ -215,6 +238,11 @@ impl ChosenBits {
         }
         lines.join("\n") + "\n"
     }
+}
+
+/// A number of layers.
+fn layers(count: usize) -> String {
+    format!("{count} layer{}", if count == 1 { "" } else { "s" })
 }
 
 /// The end of a long name.

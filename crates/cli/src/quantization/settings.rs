@@ -40,7 +40,8 @@ pub(crate) struct QuantizeFlags {
     /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
     outliers: Option<f32>,
-    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8 [default: 8]
+    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8 [default: 8, and 4 where training taught
+    /// weights to round to them]
     #[arg(long, value_name = "N", value_parser = bits)]
     #[arg(conflicts_with_all = ["budget", "max_drop"])]
     bits: Option<WeightFormat>,
@@ -129,10 +130,7 @@ impl QuantizeFlags {
             plan: self.plan,
             only_int8: self.only_int8,
             outliers: self.outliers,
-            bits: self
-                .bits
-                .or_else(|| plan.bits.filter(|_| !is_choice_given).map(of_bits))
-                .unwrap_or_else(|| of_bits(8)),
+            bits: self.bits.or_else(|| plan.bits.filter(|_| !is_choice_given).map(of_bits)),
             asymmetric: set(self.asymmetric, plan.asymmetric),
             group: self.group.or(plan.group),
             layers: self.layers.clone(),
@@ -162,7 +160,7 @@ pub(crate) struct QuantizeSettings {
     pub(super) plan: bool,
     pub(super) only_int8: bool,
     pub(super) outliers: Option<f32>,
-    bits: WeightFormat,
+    bits: Option<WeightFormat>,
     asymmetric: bool,
     group: Option<u32>,
     layers: Vec<(String, WeightFormat)>,
@@ -209,9 +207,11 @@ impl QuantizeSettings {
     pub(super) fn quantization(&self, method: CalibrationMethod, set_hash: &str) -> Quantization {
         let mut by = Quantization::new(observer(method))
             .keep(self.keep.iter().cloned())
-            .weights(self.format(self.bits))
             .rounding(self.rounding)
             .set_hash(set_hash);
+        if let Some(bits) = self.bits {
+            by = by.weights(self.format(bits));
+        }
         for (layer, format) in &self.layers {
             by = by.layer(layer, self.format(*format));
         }

@@ -140,6 +140,10 @@ fn bits(report: &Value) -> String {
     if layers.is_empty() {
         return body;
     }
+    layers.sort_by(|a, b| {
+        let noise = |layer: &Value| layer["choices"][1]["noise"].as_f64().unwrap_or_default();
+        noise(b).total_cmp(&noise(a))
+    });
     let decibels = |layer: &Value, choice: usize| layer["choices"][choice]["sqnr_db"].as_f64();
     let names = ["8 bits", "4 bits", "3 bits", "2 bits"];
     let curves: Vec<Curve> = names
@@ -154,19 +158,23 @@ fn bits(report: &Value) -> String {
         })
         .collect();
     let title = "Signal to noise of the outputs with one layer quantized alone, dB";
-    let sensitivity = plot(title, "layer, in the order in which they run", Scale::Linear, &curves);
-    let point = |point: &Value, field: &str| {
-        Some((100.0 * point["fraction"].as_f64()?, point[field].as_f64()?))
-    };
-    let front = || bits["front"].as_array().into_iter().flatten();
+    let sensitivity = plot(title, "layer, by its rank in the table below", Scale::Linear, &curves);
     let is_share = report["evaluation"]["is_share"].as_bool() == Some(true);
-    let scores = front().filter_map(|at| {
-        point(at, "score").map(|(x, y)| (x, if is_share { 100.0 * y } else { y }))
-    });
-    let scores = Curve { name: "score".to_owned(), points: scores.collect() };
+    let scaled = |score: f64| if is_share { 100.0 * score } else { score };
+    let point = |point: &Value| {
+        Some((100.0 * point["fraction"].as_f64()?, scaled(point["score"].as_f64()?)))
+    };
+    let front = bits["front"].as_array().into_iter().flatten();
+    let in_f32 = bits["sensitivity"]["score_f32"].as_f64().map(|score| (100.0, scaled(score)));
+    let curve = |name: &str, points: Vec<(f64, f64)>| Curve { name: name.to_owned(), points };
+    let scores = [
+        curve("least noise for its bytes", front.filter_map(point).collect()),
+        curve("chosen", point(&bits["tested"]).into_iter().collect()),
+        curve("f32", in_f32.into_iter().collect()),
+    ];
     let unit = if is_share { ", %" } else { "" };
     let title = format!("{}{unit}, on calibration samples", score_name(&report["evaluation"]));
-    let front_plot = plot(&title, "bytes, % of f32", Scale::Linear, &[scores]);
+    let front_plot = plot(&title, "bytes, % of f32", Scale::Linear, &scores);
     // Without a plot the table still has the numbers.
     let _ = write!(
         body,
@@ -180,13 +188,9 @@ fn bits(report: &Value) -> String {
         Some(pair[1]["bits"].as_u64().map_or("f32".to_owned(), |bits| bits.to_string()))
     };
     let number = |value: Option<f64>| value.map_or("no noise".to_owned(), |db| format!("{db:.1}"));
-    layers.sort_by(|a, b| {
-        let noise = |layer: &Value| layer["choices"][1]["noise"].as_f64().unwrap_or_default();
-        noise(b).total_cmp(&noise(a))
-    });
     body.push_str(
-        "<div class=\"scroll\"><table>\n<tr><th>layer, the most sensitive at 4 bits first</th>\
-         <th class=\"number\">weights</th>",
+        "<div class=\"scroll\"><table>\n<tr><th class=\"number\">rank</th>\
+         <th>layer, the most sensitive at 4 bits first</th><th class=\"number\">weights</th>",
     );
     for name in names {
         let _ = write!(body, "<th class=\"number\">{name}, dB</th>");
@@ -195,10 +199,13 @@ fn bits(report: &Value) -> String {
         body.push_str("<th class=\"number\">chosen bits</th>");
     }
     body.push_str("</tr>\n");
-    for layer in layers.iter().take(MOST_RANKED) {
-        let name = escape(layer["name"].as_str().unwrap_or_default());
+    for (rank, layer) in layers.iter().enumerate().take(MOST_RANKED) {
+        let (rank, name) = (rank + 1, escape(layer["name"].as_str().unwrap_or_default()));
         let weights = layer["weights"].as_u64().unwrap_or_default();
-        let _ = write!(body, "<tr><td>{name}</td><td class=\"number\">{weights}</td>");
+        let _ = write!(
+            body,
+            "<tr><td class=\"number\">{rank}</td><td>{name}</td><td class=\"number\">{weights}</td>"
+        );
         for choice in 0..names.len() {
             let _ = write!(body, "<td class=\"number\">{}</td>", number(decibels(layer, choice)));
         }
@@ -337,7 +344,7 @@ mod tests {
             },
         });
         let body = quantized(&report);
-        let row = "<tr><td>loud</td><td class=\"number\">72</td><td class=\"number\">40.0</td>\
+        let row = "<tr><td class=\"number\">1</td><td>loud</td><td class=\"number\">72</td><td class=\"number\">40.0</td>\
                    <td class=\"number\">20.0</td><td class=\"number\">14.0</td>\
                    <td class=\"number\">8.0</td><td class=\"number\">f32</td></tr>";
         assert!(body.contains(row), "{body}");

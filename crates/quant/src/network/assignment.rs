@@ -27,8 +27,10 @@ pub struct Assignment {
 pub enum BudgetError {
     /// No assignment is small enough.
     #[error(
-        "no choice of bits has {budget} of the bytes of f32; the smallest has {least:.4}, which is \
-         the nearest possible budget"
+        "no choice of bits has {budget} of the bytes of f32; the smallest has {}, which is the \
+         nearest possible budget",
+        // Rounded up, so that it is possible.
+        (10_000.0 * least).ceil() / 10_000.0
     )]
     TooSmall {
         /// The fraction that was asked for.

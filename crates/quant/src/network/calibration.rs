@@ -14,8 +14,10 @@ use crate::scheme::{ActivationScheme, SchemeError};
 const KEPT: usize = 128;
 const MOST_KEPT_BYTES: usize = 64 << 20;
 
-/// Observes every tensor of the steps in f32, and keeps some samples, input by input, if the settings
-/// need them.
+/// Observes every tensor of the steps in f32, cut to its live range, and keeps some samples, input by
+/// input, if the settings need them.
+///
+/// The numbers before a rectifier that is cut at 6 need no codes below 0 and above 6.
 pub(super) fn observe<B: Samples>(
     steps: &Steps,
     batches: impl IntoIterator<Item = B>,
@@ -28,6 +30,8 @@ pub(super) fn observe<B: Samples>(
     let mut run = FloatRun::new(steps);
     let mut observers = vec![observer; run.tensors.len()];
     let mut kept = by.needs_samples().then(|| Reservoir::new(&steps.inputs));
+    let ranges = steps.live_ranges();
+    let mut cut = Vec::new();
     visit(steps, batches, |x| {
         run.run(steps, x);
         if let Some(kept) = &mut kept {
@@ -37,11 +41,14 @@ pub(super) fn observe<B: Samples>(
             let numbers = &run.tensors[tensor];
             let layer = tensor.checked_sub(steps.inputs.len());
             let is_in_burn = layer.is_some_and(|at| steps.list[at].work.operation.is_in_burn());
-            let observed = if is_in_burn {
+            let [low, high] = ranges[tensor];
+            let is_cut = low.is_finite() || high.is_finite();
+            let observed = if is_in_burn || is_cut && numbers.iter().all(|x| !x.is_infinite()) {
                 // Infinite numbers, such as masked scores, become the outermost codes.
-                let finite: Vec<f32> =
-                    numbers.iter().copied().filter(|x| !x.is_infinite()).collect();
-                observer.observe(&finite)
+                let is_seen = |number: &f32| !(is_in_burn && number.is_infinite());
+                cut.clear();
+                cut.extend(numbers.iter().map(|number| number.clamp(low, high)).filter(is_seen));
+                observer.observe(&cut)
             } else {
                 observer.observe(numbers)
             };

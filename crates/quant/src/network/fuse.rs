@@ -100,6 +100,27 @@ impl Steps {
         self.list.iter().any(|step| step.scheme.is_some())
     }
 
+    /// The range of every tensor outside of which no step that reads it returns anything else than
+    /// at the nearer end; infinite for inputs and outputs of the network.
+    pub(super) fn live_ranges(&self) -> Vec<[f32; 2]> {
+        let tensors = self.inputs.len() + self.list.len();
+        let mut ranges = vec![[f32::INFINITY, f32::NEG_INFINITY]; tensors];
+        let everywhere = [f32::NEG_INFINITY, f32::INFINITY];
+        let read = self.list.iter().flat_map(|step| {
+            let range = step.work.operation.live_range();
+            step.inputs.iter().map(move |&tensor| (tensor, range))
+        });
+        let outputs = self.outputs.iter().map(|output| (output.tensor, everywhere));
+        for (tensor, [low, high]) in read.chain(outputs) {
+            let range = &mut ranges[tensor];
+            *range = [range[0].min(low), range[1].max(high)];
+        }
+        ranges[..self.inputs.len()].fill(everywhere);
+        // A tensor that no step reads.
+        ranges.iter_mut().filter(|range| range[0] > range[1]).for_each(|range| *range = everywhere);
+        ranges
+    }
+
     /// The shape of every tensor.
     pub(super) fn shapes(&self) -> impl Iterator<Item = &Vec<usize>> {
         let inputs = self.inputs.iter().map(|port| &port.shape);

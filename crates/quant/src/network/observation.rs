@@ -12,7 +12,7 @@ use super::samples::Samples;
 use crate::observe::Observer;
 use crate::operation::PackError;
 use crate::scheme::ActivationScheme;
-use crate::weights::{Grid, QuantizedWeights, WeightError};
+use crate::weights::{Grid, QuantizedWeights, WeightError, WeightFormat};
 
 /// A graph with the observed range of every tensor, and some of the samples: models with different
 /// bits are made from it without another pass over the calibration set.
@@ -76,6 +76,7 @@ impl Observation {
         let Self { steps, observers, .. } = self;
         let kept = by.kept(steps)?;
         let (schemes, is_zero) = choose_schemes(steps, &kept, observers)?;
+        let has_schemes = steps.have_schemes();
         let (first, mut rounded) = (steps.inputs.len(), Vec::new());
         let mut weights: Vec<_> = if by.needs_samples() {
             if self.samples.is_empty() {
@@ -87,7 +88,7 @@ impl Observation {
         } else {
             let nearest = |(step, kept): (&Step, &Option<_>)| match kept {
                 Some(_) => Ok(None),
-                None => nearest(step, by, schemes[step.inputs[0]]),
+                None => nearest(step, by.format(step, has_schemes), schemes[step.inputs[0]]),
             };
             steps.list.iter().zip(&kept).map(nearest).collect()
         };
@@ -123,7 +124,7 @@ impl Observation {
             QuantizedModel::new(inputs, outputs, layers, schemes, joins_sums, calibrated);
         model.rounded = rounded;
         // A network that was trained on codes is to return what its codes are.
-        Ok(if steps.have_schemes() { model.only_int8() } else { model })
+        Ok(if has_schemes { model.only_int8() } else { model })
     }
 
     /// The names of the layers with weights, each with the number of its weights.
@@ -139,10 +140,10 @@ impl Observation {
     }
 }
 
-/// The weights of a step, rounded to the nearest codes of its format; none if it has no weights.
+/// The weights of a step, rounded to the nearest codes of a format; none if it has no weights.
 pub(super) fn nearest(
     step: &Step,
-    by: &Quantization,
+    format: WeightFormat,
     input: ActivationScheme,
 ) -> Result<Option<Chosen>, WeightError> {
     if !step.has_weights() {
@@ -150,7 +151,7 @@ pub(super) fn nearest(
     }
     let parameters = &step.work.parameters;
     let (weights, bias) = (&parameters.weights, &parameters.bias);
-    let grid = Grid::fit(weights, bias, by.format(step), input)?;
+    let grid = Grid::fit(weights, bias, format, input)?;
     Chosen::try_new(&grid, &grid.nearest(weights), bias, input).map(Some)
 }
 

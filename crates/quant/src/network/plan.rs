@@ -53,7 +53,8 @@ pub struct PlannedLayer {
     pub weights: Option<WeightFormat>,
     /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
-    /// Whether its output was zero for every calibration sample.
+    /// Whether its output was zero for every calibration sample, or is cut to zero by the function that
+    /// reads it.
     pub is_zero: bool,
 }
 

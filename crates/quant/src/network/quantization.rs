@@ -8,7 +8,8 @@ use super::plan::Reason;
 use super::rounding::Rounding;
 use crate::Graph;
 use crate::observe::Calibration;
-use crate::weights::WeightFormat;
+use crate::operation::Parameters;
+use crate::weights::{WeightFormat, are_multiples};
 
 /// Layers that an error lists.
 const MOST_LISTED: usize = 12;
@@ -26,7 +27,7 @@ pub struct Quantization {
     kept: Vec<String>,
     has_float_tail: bool,
     has_separate_sums: bool,
-    weights: WeightFormat,
+    weights: Option<WeightFormat>,
     /// Layers with a format of their own.
     formats: Vec<(String, WeightFormat)>,
     rounding: Rounding,
@@ -41,7 +42,7 @@ impl From<Calibration> for Quantization {
             kept: Vec::new(),
             has_float_tail: false,
             has_separate_sums: false,
-            weights: WeightFormat::INT8,
+            weights: None,
             formats: Vec::new(),
             rounding: Rounding::Nearest,
             has_bias_correction: false,
@@ -85,10 +86,13 @@ impl Quantization {
         self
     }
 
-    /// The format of all weights that have no other; the default is [`WeightFormat::INT8`].
+    /// The format of all weights that have no other.
+    ///
+    /// The default is [`WeightFormat::INT8`], and four bits for layers of a graph with schemes whose
+    /// weights are multiples of a step with codes of four bits.
     #[must_use]
     pub const fn weights(mut self, format: WeightFormat) -> Self {
-        self.weights = format;
+        self.weights = Some(format);
         self
     }
 
@@ -193,9 +197,23 @@ impl Quantization {
     }
 
     /// The format of a step's weights; the last one that was set.
-    pub(super) fn format(&self, step: &Step) -> WeightFormat {
+    ///
+    /// Without one, weights of a network that has learnt to round, as `has_schemes` says of it, have
+    /// four bits if each channel has a step with codes of four bits: the weights stay the same. A
+    /// channel is a group, so that biases are counted in a fraction of its step.
+    pub(super) fn format(&self, step: &Step, has_schemes: bool) -> WeightFormat {
         let named = self.formats.iter().rev().find(|(name, _)| step.is_named(name));
-        named.map_or(self.weights, |(_, format)| *format)
+        if let Some(format) = named.map(|(_, format)| *format).or(self.weights) {
+            return format;
+        }
+        let Parameters { weights, bias } = step.work.parameters.as_ref();
+        let few = WeightFormat::INT4;
+        if !has_schemes || !are_multiples(weights, bias.len(), few) {
+            return WeightFormat::INT8;
+        }
+        let each = u32::try_from(weights.len() / bias.len());
+        let grouped = each.ok().and_then(|each| few.try_groups_of(each).ok());
+        grouped.unwrap_or(WeightFormat::INT8)
     }
 }
 

@@ -17,7 +17,8 @@ pub struct LayerComparison {
     /// The names of its layers, joined by `+`.
     pub name: String,
     /// Signal to quantization noise: `10·log₁₀(Σ f32² / Σ (f32 − int8)²)`, in decibels;
-    /// infinite without noise.
+    /// infinite without noise. If only functions that are constant outside of a range read a tensor,
+    /// both are first cut to that range.
     pub sqnr_db: f64,
     /// The arithmetic of the layer.
     pub arithmetic: Arithmetic,
@@ -71,6 +72,7 @@ impl Comparison {
         let mut int8: Vec<Vec<f32>> =
             model.outputs().map(|port| vec![0.0; port.numbers()]).collect();
         let mut ratios = vec![Ratio::default(); model.shapes.len()];
+        let ranges = steps.live_ranges();
         let mut samples = 0;
         for batch in batches {
             let count = batch.count(&steps.inputs).expect("whole samples of every input");
@@ -89,7 +91,7 @@ impl Comparison {
                             &real
                         }
                     };
-                    ratios[tensor].add(&float.tensors[tensor], given);
+                    ratios[tensor].add(&float.tensors[tensor], given, ranges[tensor]);
                 });
                 samples += 1;
                 let of_output = |output: &Output| &float.tensors[output.tensor][..];
@@ -118,8 +120,9 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn add(&mut self, right: &[f32], given: &[f32]) {
-        for (&right, &given) in right.iter().zip(given) {
+    fn add(&mut self, right: &[f32], given: &[f32], [low, high]: [f32; 2]) {
+        for (right, given) in right.iter().zip(given) {
+            let (right, given) = (right.clamp(low, high), given.clamp(low, high));
             self.signal += f64::from(right).powi(2);
             self.noise += (f64::from(right) - f64::from(given)).powi(2);
         }

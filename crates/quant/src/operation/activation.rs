@@ -62,6 +62,10 @@ impl Operation for Activation {
         }
     }
 
+    fn live_range(&self) -> [f32; 2] {
+        self.function.live_range()
+    }
+
     fn pack(&self, around: &Around<'_>) -> Packed {
         let table = Table::new(around.x[0], around.y.scheme(), |x| self.function.of(x));
         Ok(Some(Arc::new(table)))

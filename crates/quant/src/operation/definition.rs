@@ -76,6 +76,11 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
     /// Adds its nodes to an ONNX file; returns the name of their value, before it is rectified.
     fn export(&self, node: &mut Node<'_>) -> String;
 
+    /// The range of its input outside of which its result is that of the nearer end.
+    fn live_range(&self) -> [f32; 2] {
+        [f32::NEG_INFINITY, f32::INFINITY]
+    }
+
     /// Whether a rectifier after it can be a bound of its output.
     fn may_be_rectified(&self) -> bool {
         false

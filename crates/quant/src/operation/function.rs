@@ -193,6 +193,33 @@ impl Function {
         values[values.len() - 1] as f32
     }
 
+    /// The range outside of which the function has the value of the nearer end, with infinite ends
+    /// where it has none: `[0, 6]` of a rectifier that is cut at 6.
+    ///
+    /// Found by values at points 1/16 apart up to 128 and at powers of two, which are the ends: a
+    /// function that varies only between two of them, or beyond 128, has another range.
+    pub(crate) fn live_range(&self) -> [f32; 2] {
+        let powers = (7..128).map(|power| 2.0_f32.powi(power));
+        let near = (-128 * 16..=128 * 16).map(|at| at as f32 / 16.0);
+        let mut points: Vec<f32> = powers.clone().rev().map(|power| -power).chain(near).collect();
+        points.extend(powers);
+        let mut space = Vec::new();
+        let values: Vec<f32> =
+            points.iter().map(|&point| self.of_within(point, &mut space)).collect();
+        let last = values.len() - 1;
+        // Not where a value overflows.
+        let is_end = |value: f32, end: usize| value.is_finite() && value == values[end];
+        let below = values.iter().take_while(|&&value| is_end(value, 0)).count();
+        if below > last {
+            return [f32::NEG_INFINITY, f32::INFINITY];
+        }
+        let above = values.iter().rev().take_while(|&&value| is_end(value, last)).count();
+        [
+            if below > 1 { points[below - 1] } else { f32::NEG_INFINITY },
+            if above > 1 { points[values.len() - above] } else { f32::INFINITY },
+        ]
+    }
+
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -303,6 +330,27 @@ fn append(lines: &mut Vec<Line>, other: &Function) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_live_range_ends_where_a_function_is_constant() {
+        let x = Function::identity();
+        let cut = |x: &Function, low: f32, high: f32| {
+            let low = Function::binary(Binary::Maximum, x, &Function::constant(low));
+            Function::binary(Binary::Minimum, &low, &Function::constant(high))
+        };
+        assert_eq!(cut(&x, 0.0, 6.0).live_range(), [0.0, 6.0]);
+        let gate = cut(&Function::binary(Binary::Add, &x, &Function::constant(3.0)), 0.0, 6.0);
+        let hard_swish = Function::binary(Binary::Multiply, &x, &gate);
+        assert_eq!(hard_swish.live_range(), [-3.0, f32::INFINITY]);
+        // Between two of the points.
+        let [low, high] = cut(&x, -0.03, 0.03).live_range();
+        assert!((-0.1..-0.03).contains(&low) && (0.03..0.1).contains(&high), "{low} {high}");
+        let everywhere = [f32::NEG_INFINITY, f32::INFINITY];
+        let constant = cut(&x, 0.0, 0.0);
+        for function in [constant, x.clone(), x.then(Unary::Absolute), x.then(Unary::Logarithm)] {
+            assert_eq!(function.live_range(), everywhere);
+        }
+    }
 
     #[test]
     fn programs_are_the_functions_they_are_made_of() {

@@ -94,6 +94,9 @@ impl WeightFormat {
     /// Eight bits, symmetric, one scale for each channel.
     pub const INT8: Self = Self { bits: 8, is_asymmetric: false, group: 0 };
 
+    /// Four bits, symmetric, one scale for each channel.
+    pub const INT4: Self = Self { bits: 4, is_asymmetric: false, group: 0 };
+
     /// Symmetric weights of 8, 4, 3, 2 or 1 bits, with one scale for each channel.
     ///
     /// Weights of one bit are the scale or its negative, none is zero.

@@ -167,7 +167,15 @@ fn fit_group(weights: &[f32], format: WeightFormat) -> (f64, u8) {
             let sum: f64 = weights.iter().map(|&w| f64::from(w).abs()).sum();
             return (sum / weights.len() as f64, 0);
         }
-        8 => return (greatest / super::greatest_code(weights, greatest as f32), 0),
+        // Weights that have a step, as those of a network that was trained to round, keep it.
+        _ if !format.is_asymmetric() => {
+            let code = super::greatest_code(weights, greatest as f32, format.most());
+            match code {
+                Some(code) => return (greatest / code, 0),
+                None if format.bits() == 8 => return (greatest / most, 0),
+                None => {}
+            }
+        }
         _ => {}
     }
     let mut best = (f64::INFINITY, 0.0, 0);

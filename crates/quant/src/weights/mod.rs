@@ -194,14 +194,11 @@ impl QuantizedWeights {
     }
 }
 
-/// The code of the largest weight of a channel: the greatest one with which all weights are whole
-/// multiples of a step, 127 if there is none.
+/// The code of the largest weight of a channel, at most `most`: the greatest one with which all
+/// weights are whole multiples of a step; none if there is none.
 ///
 /// The greatest, because the bias is counted in the same step.
-fn greatest_code(channel: &[f32], largest: f32) -> f64 {
-    if largest == 0.0 {
-        return 127.0;
-    }
+fn greatest_code(channel: &[f32], largest: f32, most: i32) -> Option<f64> {
     let is_whole = |code: f64| {
         let step = f64::from(largest) / code;
         channel.iter().all(|&w| {
@@ -209,8 +206,19 @@ fn greatest_code(channel: &[f32], largest: f32) -> f64 {
             (multiple - multiple.round_ties_even()).abs() < WHOLE
         })
     };
-    let least = (1..127).map(f64::from).find(|&code| is_whole(code));
-    least.map_or(127.0, |code| code * (127.0 / code).floor())
+    let least = (1..=most).map(f64::from).find(|&code| is_whole(code))?;
+    Some(least * (f64::from(most) / least).floor())
+}
+
+/// Whether each of the channels has several weights, and these are whole multiples of a step with
+/// codes of a symmetric format.
+pub(crate) fn are_multiples(weights: &[f32], channels: usize, format: WeightFormat) -> bool {
+    let each = weights.len() / channels.max(1);
+    each > 1
+        && weights.chunks_exact(each).all(|channel| {
+            let largest = channel.iter().fold(0.0_f32, |most, w| most.max(w.abs()));
+            largest == 0.0 || greatest_code(channel, largest, format.most()).is_some()
+        })
 }
 
 /// The sum `bias + Σ (a − zero)·w` of largest magnitude that activations `a` may lead to.
@@ -261,6 +269,16 @@ mod tests {
                 assert!((f32::from(code) * scale - weight).abs() <= 1e-6 * step, "{weight}");
             }
             assert!(quantized.values().iter().any(|code| code.unsigned_abs() > 63));
+        }
+        // Also those of fewer bits, if they have the codes.
+        let weights = [-3, 0, 5, 1, 4].map(|code| code as f32 * 0.037);
+        for (bits, is_kept) in [(4, true), (3, false)] {
+            let format = WeightFormat::try_new(bits).expect("supported");
+            assert_eq!(are_multiples(&weights, 1, format), is_kept);
+            let grid = Grid::fit(&weights, &[0.0], format, input).expect("finite");
+            let real = grid.real(&grid.nearest(&weights));
+            let is_same = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6;
+            assert_eq!(real.iter().zip(&weights).all(is_same), is_kept);
         }
         // Elsewhere the largest weight has the greatest code.
         let weights = [0.5, 0.1234, -0.333, 0.021];

@@ -7,7 +7,7 @@ use burn::tensor::activation::{relu, sigmoid, silu};
 use burn::tensor::{Device, Tensor, TensorData, module};
 use updraft_conv::fake_quantize;
 use updraft_quant::slices::Isa;
-use updraft_quant::{Calibration, Graph, QuantizedModel, Workspace};
+use updraft_quant::{Calibration, Graph, QuantizedModel, WeightFormat, Workspace};
 use updraft_testing::{devices, scattered};
 
 const SIDE: usize = 10;
@@ -83,6 +83,9 @@ fn the_integer_network_has_the_codes_of_the_module() {
             let model = QuantizedModel::try_quantize(&graph, [&narrow[..]], calibration);
             let model = model.expect("a model");
             assert!(model.plan().is_int8(), "{}", model.plan());
+            // Weights of seven codes on either side of zero are stored in four bits.
+            let formats = model.plan().layers.into_iter().filter_map(|layer| layer.weights);
+            assert!(formats.map(WeightFormat::bits).eq([4; 3]), "{}", model.plan());
             let model = QuantizedModel::try_from_bytes(&model.to_bytes()).expect("its own file");
             let mut found = vec![0.0; expected.len()];
             model.run(Isa::detect(), &numbers, &mut found, &mut Workspace::new(), 1);

@@ -2,8 +2,9 @@
 
 use updraft_quant::slices::Isa;
 use updraft_quant::{
-    Accuracy, BudgetError, Calibration, Comparison, Graph, Observation, Quantization,
-    QuantizeError, QuantizedModel, Rounding, Sensitivity, WeightFormat, Window, Workspace,
+    Accuracy, Binary, BudgetError, Calibration, Comparison, Function, Graph, Observation,
+    Quantization, QuantizeError, QuantizedModel, Rounding, Sensitivity, WeightFormat, Window,
+    Workspace,
 };
 use updraft_testing::scattered;
 
@@ -69,6 +70,30 @@ fn four_bits_are_multiplied_as_integers() -> Built<()> {
         assert!((f64::from(y[0]) - f64::from(sum) * scale).abs() < 1e-6, "{isa} {y:?}");
     }
     assert_eq!(model.file_bytes(), 2 + 4 + 4);
+    Ok(())
+}
+
+/// Numbers before a function that is constant outside of a range get the codes of that range.
+#[test]
+fn numbers_that_a_function_does_not_distinguish_have_no_codes() -> Built<()> {
+    let x = Function::identity();
+    let above = Function::binary(Binary::Maximum, &x, &Function::constant(0.0));
+    let cut = Function::binary(Binary::Minimum, &above, &Function::constant(0.5));
+    let mut graph = Graph::new();
+    let x = graph.input("x", &[4])?;
+    // Results from about −20 to 20, of which 0 to 0.5 are read.
+    let wide_weights: Vec<f32> = scattered(1, 4 * 16).iter().map(|weight| 10.0 * weight).collect();
+    let wide = graph.linear("wide", x, &wide_weights, &[0.25; 16])?;
+    let narrow = graph.function("narrow", wide, &cut)?;
+    graph.linear("answer", narrow, &scattered(2, 16 * 3), &[0.0; 3])?;
+    let set = scattered(3, 4 * 64);
+    for calibration in [Calibration::MinMax, Calibration::MeanSquaredError, Calibration::Entropy] {
+        let model = QuantizedModel::try_quantize(&graph, [&set[..]], calibration)?;
+        let compared = Comparison::new(&graph, &model, [&set[..]], Isa::detect());
+        for layer in &compared.layers {
+            assert!(layer.sqnr_db > 30.0, "{calibration:?} {layer:?}");
+        }
+    }
     Ok(())
 }
 

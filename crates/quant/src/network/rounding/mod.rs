@@ -104,19 +104,21 @@ pub(super) fn fit(
         let of_step = if step.has_weights() && is_int8 {
             let input = schemes[step.inputs[0]];
             let (weights, bias) = (&parameters.weights, &parameters.bias);
-            Grid::fit(weights, bias, by.format(step), input).and_then(|grid| {
-                let (levels, layer) = tensors.round(step, &grid, by.chosen_rounding());
-                fitted.layers.extend(layer);
-                let real = grid.real(&levels);
-                let mut rounded = Parameters { weights: real, bias: bias.clone() };
-                if by.corrects_bias() {
-                    let given = tensors.compute(step, &rounded, Kind::Given);
-                    correct(&mut rounded.bias, &right, &given, tensors.samples);
-                }
-                let chosen = Chosen::try_new(&grid, &levels, &rounded.bias, input);
-                chosen_parameters = Some(rounded);
-                chosen.map(Some)
-            })
+            Grid::fit(weights, bias, by.format(step, steps.have_schemes()), input).and_then(
+                |grid| {
+                    let (levels, layer) = tensors.round(step, &grid, by.chosen_rounding());
+                    fitted.layers.extend(layer);
+                    let real = grid.real(&levels);
+                    let mut rounded = Parameters { weights: real, bias: bias.clone() };
+                    if by.corrects_bias() {
+                        let given = tensors.compute(step, &rounded, Kind::Given);
+                        correct(&mut rounded.bias, &right, &given, tensors.samples);
+                    }
+                    let chosen = Chosen::try_new(&grid, &levels, &rounded.bias, input);
+                    chosen_parameters = Some(rounded);
+                    chosen.map(Some)
+                },
+            )
         } else {
             Ok(None)
         };
