@@ -50,8 +50,8 @@ pub struct Finished<M> {
     /// The model after the last update.
     pub model: M,
     /// The served model, on the device without autodiff: with early stopping that of the best epoch
-    /// of a run that was not stopped, otherwise the average of the parameters if one is kept, with recomputed batch norms
-    /// if enabled.
+    /// of a run that was not stopped, otherwise the average of the parameters if one is kept, with
+    /// recomputed batch norms if enabled.
     pub served: M,
     /// Updates made.
     pub steps: u64,

@@ -40,8 +40,8 @@ pub(crate) struct QuantizeFlags {
     /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
     outliers: Option<f32>,
-    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8 [default: 8, and 4 where training taught
-    /// weights to round to them]
+    /// Bits of weights: 8, 4, 3, 2 or 1; activations have 8 [default: 8, and 4 for layers that
+    /// `train.quantization = "int4"` trained with 4]
     #[arg(long, value_name = "N", value_parser = bits)]
     #[arg(conflicts_with_all = ["budget", "max_drop"])]
     bits: Option<WeightFormat>,
