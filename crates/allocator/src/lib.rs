@@ -1,7 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-mod blocks;
-mod mapping;
+#[cfg_attr(not(unix), path = "no_pages.rs")]
+mod pages;
+mod ranges;
 mod reuse;
 
 pub use reuse::ReuseBlocks;

@@ -1,27 +1,29 @@
 //! The allocator that keeps large blocks.
-#![expect(unsafe_code, reason = "the trait of allocators is unsafe; blocks are the system's")]
+#![expect(
+    unsafe_code,
+    reason = "the trait of allocators is unsafe, and its blocks are the system's"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::blocks::{Block, Blocks};
-use crate::mapping::map_large_blocks;
+use crate::pages::{grow, map, page, replace, unmap};
+use crate::ranges::{Range, Ranges};
 
 /// The smallest block that is kept, in bytes: the system's allocators keep smaller ones themselves.
 const LEAST: usize = 1 << 16;
 
-/// Large blocks have a multiple of this size, a page of most systems.
-const PAGE: usize = 1 << 12;
-
-/// The system's allocator, which keeps large blocks that were freed for later ones of the same size.
+/// An allocator that keeps the memory of large blocks that were freed for later ones.
 ///
 /// Every training step allocates tensors of the same sizes. The system's allocator returns large
 /// blocks to the operating system, which clears each page when it is used again: for convolutions of
 /// volumes that took as long as the convolution.
 ///
-/// Used and kept blocks together are never more than used blocks alone have been; memory that was
-/// allocated and never touched counts as used. A block that no request takes for a long time goes back to the system.
+/// Blocks of 64 KiB and more are cut from free memory, and are joined with free memory next to them
+/// when they are freed. Used blocks and free memory together are never more than used blocks alone have
+/// been; memory that was allocated and never touched counts as used. Free memory that no request takes
+/// for a long time goes back to the system. Smaller blocks are the system's.
 ///
 /// # Example
 /// ```
@@ -40,60 +42,115 @@ const PAGE: usize = 1 << 12;
 /// ```
 #[derive(Debug)]
 pub struct ReuseBlocks {
-    blocks: Mutex<Blocks>,
+    ranges: Mutex<Ranges>,
 }
 
 impl ReuseBlocks {
     /// An allocator that keeps nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { blocks: Mutex::new(Blocks::new()) }
+        Self { ranges: Mutex::new(Ranges::new()) }
     }
 
     /// Bytes of freed blocks that are kept.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
-        self.locked().kept_bytes()
+        self.locked().free_bytes()
     }
 
-    /// Returns all kept blocks to the system.
+    /// Returns all kept memory to the system.
     pub fn release(&self) {
-        self.free_while(Blocks::first);
+        self.return_while(Ranges::any);
     }
 
     /// The list, which is whole after a panic of another thread, too.
-    fn locked(&self) -> MutexGuard<'_, Blocks> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns blocks to the system until there is none to return; the list is not locked meanwhile.
-    fn free_while(&self, next: impl Fn(&mut Blocks) -> Option<Block>) {
+    /// Returns memory to the system until there is none to return; the list is not locked meanwhile.
+    fn return_while(&self, next: impl Fn(&mut Ranges) -> Option<Range>) {
         loop {
-            let Some(block) = next(&mut self.locked()) else { return };
-            if let Ok(layout) = Layout::from_size_align(block.bytes, block.align) {
-                // SAFETY: a kept block comes from `System` with this layout, and is in no other list.
-                unsafe { System.dealloc(ptr::with_exposed_provenance_mut(block.start), layout) };
+            let Some(range) = next(&mut self.locked()) else { return };
+            // SAFETY: free memory comes from `map` or `grow`, and a range is in one list only.
+            unsafe { unmap(ptr::with_exposed_provenance_mut(range.start), range.bytes) };
+        }
+    }
+
+    /// A block of whole pages, with unspecified contents if the first result is true, else with zeros.
+    fn take(&self, bytes: usize) -> (bool, *mut u8) {
+        let kept = self.locked().take(bytes);
+        if let Some(start) = kept {
+            return (true, ptr::with_exposed_provenance_mut(start));
+        }
+        let mut start = map(bytes);
+        if start.is_null() {
+            self.release();
+            start = map(bytes);
+        }
+        if start.is_null() {
+            self.locked().resize(bytes, 0);
+            return (false, start);
+        }
+        (self.fill(start, bytes), start)
+    }
+
+    /// Moves memory that has to go back to the system into a new block instead, whose pages need not be
+    /// cleared then; returns whether there was any.
+    fn fill(&self, block: *mut u8, bytes: usize) -> bool {
+        let mut filled = 0;
+        loop {
+            let mut ranges = self.locked();
+            let Some(range) = ranges.surplus() else { return filled > 0 };
+            let fits = if ranges.may_move() { range.bytes.min(bytes - filled) } else { 0 };
+            drop(ranges);
+            let start: *mut u8 = ptr::with_exposed_provenance_mut(range.start);
+            let mut left = 0;
+            // SAFETY: the block has room for it, and nothing uses the memory of either.
+            if fits > 0 && unsafe { replace(start, block.add(filled), fits) } {
+                self.locked().count_move();
+                filled += fits;
+                left = fits;
+            }
+            if left < range.bytes {
+                // SAFETY: nothing uses the rest of the range.
+                unsafe { unmap(start.add(left), range.bytes - left) };
             }
         }
     }
 
-    /// A block of a large layout, with unspecified contents if the first result is true.
-    fn take(&self, layout: Layout, from_system: impl Fn() -> *mut u8) -> (bool, *mut u8) {
-        let kept = self.locked().take(layout.size(), layout.align());
-        if let Some(start) = kept {
-            return (true, ptr::with_exposed_provenance_mut(start));
+    /// Keeps the memory of a block, or a part of it.
+    ///
+    /// # Safety
+    /// It comes from [`Self::take`] or [`grow`] and is not used any more.
+    unsafe fn put(&self, start: *mut u8, bytes: usize) {
+        let is_kept = self.locked().put(start.expose_provenance(), bytes);
+        if !is_kept {
+            // SAFETY: as the caller promises.
+            unsafe { unmap(start, bytes) };
         }
-        self.free_while(Blocks::surplus);
-        map_large_blocks();
-        let mut start = from_system();
-        if start.is_null() {
-            self.release();
-            start = from_system();
+        self.return_while(Ranges::surplus);
+    }
+
+    /// The same contents in a larger block, without copying; null if that is not possible, with the
+    /// block as it was.
+    ///
+    /// # Safety
+    /// As [`Self::put`], but the contents are used through the result.
+    unsafe fn grown(&self, start: *mut u8, from: usize, to: usize) -> *mut u8 {
+        let mut ranges = self.locked();
+        if ranges.extend(start.addr() + from, to - from) {
+            return start;
         }
-        if start.is_null() {
-            self.locked().resize(layout.size(), 0);
+        ranges.resize(from, to);
+        drop(ranges);
+        self.return_while(Ranges::surplus);
+        // SAFETY: as the caller promises.
+        let moved = unsafe { grow(start, from, to) };
+        if moved.is_null() {
+            self.locked().resize(to, from);
         }
-        (false, start)
+        moved
     }
 }
 
@@ -103,34 +160,31 @@ impl Default for ReuseBlocks {
     }
 }
 
-/// The layout of the block for a large request: whole pages. `None` for a small one.
-fn block(layout: Layout) -> Option<Layout> {
-    if layout.size() < LEAST {
+/// The bytes of the block for a large request: whole pages. `None` for a request of the system's.
+fn block(layout: Layout) -> Option<usize> {
+    if layout.size() < LEAST || layout.align() > page() {
         return None;
     }
-    let bytes = layout.size().checked_next_multiple_of(PAGE)?;
-    Layout::from_size_align(bytes, layout.align()).ok()
+    layout.size().checked_next_multiple_of(page())
 }
 
-// SAFETY: small requests are the system's. A large one gets a block of the system's of at least its
-// size and of its alignment, which is not used elsewhere; it is kept, and later freed, with its own layout.
+// SAFETY: small requests, and those of a larger alignment than a page, are the system's. Another one gets
+// whole pages of at least its size, which no other block has.
 unsafe impl GlobalAlloc for ReuseBlocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(block) = block(layout) else {
+        match block(layout) {
+            Some(bytes) => self.take(bytes).1,
             // SAFETY: the caller promises what `System` asks for.
-            return unsafe { System.alloc(layout) };
-        };
-        // SAFETY: a large layout is not of size zero.
-        self.take(block, || unsafe { System.alloc(block) }).1
+            None => unsafe { System.alloc(layout) },
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(block) = block(layout) else {
+        let Some(bytes) = block(layout) else {
             // SAFETY: the caller promises what `System` asks for.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        // SAFETY: a large layout is not of size zero.
-        let (is_kept, start) = self.take(block, || unsafe { System.alloc_zeroed(block) });
+        let (is_kept, start) = self.take(bytes);
         if is_kept {
             // SAFETY: the block has at least this size.
             unsafe { ptr::write_bytes(start, 0, layout.size()) };
@@ -139,16 +193,12 @@ unsafe impl GlobalAlloc for ReuseBlocks {
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        let Some(block) = block(layout) else {
-            // SAFETY: a small block comes from `System`, with this layout.
-            return unsafe { System.dealloc(start, layout) };
-        };
-        let is_kept = self.locked().put(start.expose_provenance(), block.size(), block.align());
-        if !is_kept {
-            // SAFETY: a large block comes from `System` with the layout of its block.
-            unsafe { System.dealloc(start, block) };
+        match block(layout) {
+            // SAFETY: the block comes from `take` or `grown`, and the caller does not use it any more.
+            Some(bytes) => unsafe { self.put(start, bytes) },
+            // SAFETY: the block comes from `System`, with this layout.
+            None => unsafe { System.dealloc(start, layout) },
         }
-        self.free_while(Blocks::surplus);
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
@@ -156,30 +206,31 @@ unsafe impl GlobalAlloc for ReuseBlocks {
             return ptr::null_mut();
         };
         match (block(layout), block(wished)) {
-            // SAFETY: a small block comes from `System`, and the caller promises the rest.
-            (None, None) => unsafe { System.realloc(start, layout, bytes) },
-            (Some(from), Some(to)) if from == to => start,
+            // SAFETY: the block comes from `System`, and the caller promises the rest.
+            (None, None) => return unsafe { System.realloc(start, layout, bytes) },
+            (Some(from), Some(to)) if from == to => return start,
+            (Some(from), Some(to)) if from > to => {
+                // SAFETY: the block has these pages, and the caller uses the first `to` bytes only.
+                unsafe { self.put(start.add(to), from - to) };
+                return start;
+            }
             (Some(from), Some(to)) => {
-                self.locked().resize(from.size(), to.size());
-                self.free_while(Blocks::surplus);
-                // SAFETY: a large block comes from `System` with the layout of its block.
-                let moved = unsafe { System.realloc(start, from, to.size()) };
-                if moved.is_null() {
-                    self.locked().resize(to.size(), from.size());
+                // SAFETY: the caller uses the contents through the result.
+                let grown = unsafe { self.grown(start, from, to) };
+                if !grown.is_null() {
+                    return grown;
                 }
-                moved
             }
-            _ => {
-                // SAFETY: the caller promises that the size is not zero.
-                let moved = unsafe { self.alloc(wished) };
-                if !moved.is_null() {
-                    // SAFETY: both have at least this size, and the new one overlaps no other.
-                    unsafe { ptr::copy_nonoverlapping(start, moved, layout.size().min(bytes)) };
-                    // SAFETY: the caller gave the block back with its layout.
-                    unsafe { self.dealloc(start, layout) };
-                }
-                moved
-            }
+            _ => {}
         }
+        // SAFETY: the caller promises that the size is not zero.
+        let moved = unsafe { self.alloc(wished) };
+        if !moved.is_null() {
+            // SAFETY: both have at least this size, and the new one overlaps no other.
+            unsafe { ptr::copy_nonoverlapping(start, moved, layout.size().min(bytes)) };
+            // SAFETY: the caller gave the block back with its layout.
+            unsafe { self.dealloc(start, layout) };
+        }
+        moved
     }
 }

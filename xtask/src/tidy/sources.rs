@@ -28,10 +28,11 @@ const WITHOUT_BURN: [&str; 7] = [
 
 /// Files that may contain `unsafe`: kernels on slices with their building blocks, the allocators, whose
 /// trait is unsafe, and their call of the C library.
-const KERNELS: [&str; 5] = [
+const KERNELS: [&str; 6] = [
     "/src/kernels/",
     "crates/simd/",
-    "crates/allocator/src/mapping.rs",
+    "crates/allocator/src/no_pages.rs",
+    "crates/allocator/src/pages.rs",
     "crates/allocator/src/reuse.rs",
     "crates/cli/src/allocator.rs",
 ];

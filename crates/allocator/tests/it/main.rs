@@ -8,6 +8,9 @@ use updraft_allocator::ReuseBlocks;
 #[global_allocator]
 static MEMORY: ReuseBlocks = ReuseBlocks::new();
 
+/// Large enough to be kept.
+const LARGE: usize = 1 << 20;
+
 /// Lets one test at a time look at what is kept, from nothing on.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -15,8 +18,6 @@ fn alone() -> MutexGuard<'static, ()> {
     MEMORY.release();
     alone
 }
-
-const LARGE: usize = 1 << 20;
 
 #[test]
 fn a_freed_block_is_the_next_one_of_its_size() {
@@ -38,6 +39,26 @@ fn released_blocks_go_back_to_the_system() {
     assert!(MEMORY.kept_bytes() >= LARGE);
     MEMORY.release();
     assert!(MEMORY.kept_bytes() < LARGE);
+}
+
+/// Large blocks after others of other sizes: their memory is moved into one block.
+#[test]
+fn memory_that_is_in_pieces_becomes_one_block() {
+    let _alone = alone();
+    let many: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; LARGE + 5_000]).collect();
+    let (kept, freed): (Vec<_>, Vec<_>) = many.into_iter().partition(|block| block[0] % 2 == 0);
+    drop(freed);
+    for round in 0..3_u8 {
+        let zeros = vec![0_u8; 7 * LARGE];
+        let filled = vec![round; 11 * LARGE];
+        assert!(zeros.iter().all(|&byte| byte == 0));
+        assert!(filled.iter().all(|&byte| byte == round));
+        drop(zeros);
+        assert!(vec![0_u8; 3 * LARGE].iter().all(|&byte| byte == 0));
+    }
+    for block in &kept {
+        assert!(block.iter().all(|byte| *byte == block[0]), "another block wrote here");
+    }
 }
 
 #[test]
