@@ -1,6 +1,5 @@
 //! Rounding to the codes of a quantization with a learnt step.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::module::{Initializer, Module, Param, RunningState};
@@ -61,7 +60,18 @@ pub(crate) struct FakeQuantizer {
     levels: usize,
     /// Whether `is_set` was read as 1, so that it is not read from the device again.
     #[module(skip)]
-    was_set: Arc<AtomicBool>,
+    was_set: WasSet,
+}
+
+/// A flag that no copy shares: the state of a copy may be another one, such as that of a trial on a
+/// copy of the network.
+#[derive(Debug, Default)]
+struct WasSet(AtomicBool);
+
+impl Clone for WasSet {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl FakeQuantizer {
@@ -74,7 +84,7 @@ impl FakeQuantizer {
             lowest: state(lowest, 1),
             is_set: state(0.0, 1),
             levels,
-            was_set: Arc::default(),
+            was_set: WasSet::default(),
         }
     }
 
@@ -113,12 +123,12 @@ impl FakeQuantizer {
     }
 
     fn is_set(&self) -> bool {
-        if self.was_set.load(Ordering::Relaxed) {
+        if self.was_set.0.load(Ordering::Relaxed) {
             return true;
         }
         let is_set = self.is_set.value_sync().into_data().iter::<f32>().next() == Some(1.0);
         if is_set {
-            self.was_set.store(true, Ordering::Relaxed);
+            self.was_set.0.store(true, Ordering::Relaxed);
         }
         is_set
     }
@@ -173,6 +183,18 @@ mod tests {
             let plain = quantizer.valid();
             let far = Tensor::<2>::full([1, 1], 100.0, &device.clone().inner());
             assert!((plain.activations(far).numbers()[0] - 2.05).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn a_trial_on_a_copy_leaves_the_first_batch_to_the_network() {
+        for device in autodiff_devices() {
+            let quantizer = FakeQuantizer::of_activations(&device);
+            let copy = quantizer.valid().train();
+            drop(copy.activations(Tensor::<2>::full([1, 1], 510.0, &device)));
+            assert_eq!(copy.initial_step.value_sync().numbers(), [2.0]);
+            drop(quantizer.activations(Tensor::<2>::full([1, 1], 2.55, &device)));
+            assert!((quantizer.initial_step.value_sync().numbers()[0] - 0.01).abs() < 1e-6);
         }
     }
 
