@@ -15,6 +15,11 @@ pub(crate) struct JsonArgs {
 }
 
 impl JsonArgs {
+    /// Whether `--json` was typed.
+    pub(crate) const fn is_given(self) -> bool {
+        self.json
+    }
+
     /// Prints the result to a pipe or file, and to a terminal if `--json` is given.
     pub(crate) fn print(self, result: &Value) -> Result<()> {
         if self.json || !stdout().is_terminal() {

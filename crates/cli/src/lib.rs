@@ -103,6 +103,9 @@ where
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
+            if error.use_stderr() {
+                ranks::wait_for_rank_0();
+            }
             // `--help` and `--version` are errors here, too, and belong to standard output.
             let printed = terminal::written(error.print());
             return match printed {
@@ -123,6 +126,7 @@ where
 
 /// Prints why a command ended and returns its exit code.
 fn ended(error: &anyhow::Error) -> u8 {
+    ranks::wait_for_rank_0();
     terminal::say(&format!("error: {error:#}"));
     exit_code(error)
 }

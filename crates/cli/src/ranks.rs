@@ -1,7 +1,6 @@
 //! The ranks of a run that a launcher such as `mpirun` started.
 
 use std::ffi::OsString;
-#[cfg(any(feature = "mpi", test))]
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -10,7 +9,7 @@ use updraft_distributed::Stalled;
 use updraft_distributed::{Alone, Collective, Launch, Shared};
 #[cfg(feature = "mpi")]
 use updraft_distributed::{Delayed, Signals, Watched};
-use updraft_run::{Beginning, DistributedPlan, Observer, Plan, RunError};
+use updraft_run::{Beginning, DistributedPlan, NeedsSingleRank, Observer, Plan, RunError};
 use updraft_trainer::{Control, Event};
 
 use crate::command::launch::note_process;
@@ -98,9 +97,17 @@ impl Connected {
     }
 }
 
+/// Waits, on another rank than 0, before an error is reported: one that all ranks have is reported by
+/// rank 0, whose end makes the launcher end the others.
+pub(crate) fn wait_for_rank_0() {
+    let launch = Launch::detect(|name| std::env::var(name).ok());
+    if launch.is_ok_and(|launch| launch.is_some_and(|launch| launch.rank > 0)) {
+        std::thread::sleep(OF_RANK_0);
+    }
+}
+
 /// How long another rank waits for an error of rank 0: `mpirun` kills it a second after it has asked
 /// it to end.
-#[cfg(feature = "mpi")]
 const OF_RANK_0: Duration = Duration::from_secs(5);
 
 /// Returns an error for a rank that MPI connects with fewer others than its launcher started: each
@@ -211,11 +218,13 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
             "`train.read_every` needs a single rank; remove it: ranks exchange the numbers of each update"
         );
     }
-    let of_trainer = plan.train.recompute_batch_norms.map(|_| "train.recompute_batch_norms");
-    if let Some(key) = of_trainer.or(plan.task.single_rank_key()) {
-        bail!("`{key}` needs a single rank; remove it");
+    let key = "train.recompute_batch_norms";
+    let recomputed = plan.train.recompute_batch_norms;
+    let recomputed = recomputed.map(|_| NeedsSingleRank { key, advice: "remove it" });
+    match recomputed.or(plan.task.needs_single_rank()) {
+        Some(setting) => Err(RunError::SingleRank(setting).into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The arguments with which `mpirun` starts ranks of a program on this machine.

@@ -59,6 +59,11 @@ impl Drop for NothingToSave {
     }
 }
 
+/// Ends a process as a signal does, whose work saved nothing after it was asked to stop.
+pub(crate) fn exit_interrupted() -> ! {
+    std::process::exit(INTERRUPTED)
+}
+
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
     let installed = ctrlc::set_handler(|| {

@@ -37,6 +37,15 @@ pub enum FaultPolicy {
 }
 
 impl FaultPolicy {
+    /// Its kind in configurations.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Raise => "raise",
+            Self::Skip { .. } => "skip",
+            Self::Quarantine { .. } => "quarantine",
+        }
+    }
+
     pub(crate) const fn at_most(&self) -> u64 {
         match self {
             Self::Raise => 0,

@@ -10,6 +10,7 @@ use updraft_quant::FileError;
 use updraft_trainer::{CheckpointError, StreamError, TrainError};
 
 use crate::config::{ConfigError, Edited};
+use crate::task::NeedsSingleRank;
 
 /// An error of another crate.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -227,11 +228,8 @@ pub enum RunError {
         rank: usize,
     },
     /// A key of the plan has a value that a run on several ranks does not support.
-    #[error("`{key}` needs a single rank; remove it")]
-    SingleRank {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("{0}")]
+    SingleRank(NeedsSingleRank),
     /// Two models cannot be compared.
     #[error(
         "the models cannot be compared: {difference}, from test sample {sample} on; compare runs \

@@ -41,8 +41,9 @@ pub use config::{
 // Tasks.
 pub use task::{
     Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Int8Forward, Line, LoadedModel,
-    Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse,
-    Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, measured, refuse_folder,
+    NeedsSingleRank, Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches,
+    StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, measured,
+    refuse_folder,
 };
 
 // Operations on tasks.
@@ -50,7 +51,7 @@ pub use operation::{
     AnyModel, AnyWorkload, Beginning, CheckResult, EvaluatedForm, KernelChoice, LayerTime,
     LayerTimes, LrSearch, MetricPair, ModelForm, Observer, OnExamples, PredictionTrace, RankCosts,
     RankEvaluation, TestBatch, TestOutputs, Timed, TimedStep, TimedWork, Trained, TrainedInputs,
-    Training, Validation, VerifyInputs, load, verify_trained,
+    Training, Validation, VerifyInputs, agree_on_folder, load, verify_trained,
 };
 
 // Our kernels, or burn's operations.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser};
+use tracing_subscriber::filter::LevelFilter;
 use updraft_run::{Registry, RunFolder};
 
 use super::cannot;
@@ -87,12 +88,22 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     loop {
         let code = ranks.start(restarts.ranks, &command, &note)?;
         run = note.run().or(run);
-        // A run that was asked to stop has saved a checkpoint, or has none to save.
-        if code == 0 || stop::requested() {
+        if code == 0 {
             return Ok(());
         }
         let failed = || Failed(format!("the ranks ended with exit code {code}"));
-        if [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code) {
+        let is_final = [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code);
+        if stop::signals() > 1 || (stop::requested() && !is_final) {
+            if run.as_deref().and_then(newest_checkpoint).is_none() {
+                remove_begun(&mut run, resumed.as_deref())?;
+            }
+            drop(note);
+            stop::exit_interrupted();
+        }
+        if code == i32::from(BAD_INPUT) {
+            bail!(failed().0);
+        }
+        if is_final {
             return Err(failed().into());
         }
         if matches!(&ranks.work, Work::Predict(args) if !args.continues()) {
@@ -101,6 +112,7 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         }
         let newest = run.as_deref().and_then(newest_checkpoint);
         let has_checkpoint = newest.is_some();
+        let is_new = newest != restarts.newest;
         if !has_checkpoint {
             remove_begun(&mut run, resumed.as_deref())?;
         }
@@ -110,17 +122,24 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
                 error.context(format!("{} used up", counted(args.restarts.into(), "restart")))
             );
         }
-        let from = match &run {
-            Some(run) if has_checkpoint => {
-                command = ["train".into(), "--resume".into(), run.into()].to_vec();
-                "the newest checkpoint"
+        let from = match (&run, &ranks.work) {
+            (Some(run), Work::Train(train)) if has_checkpoint => {
+                // An older checkpoint that was asked for stays the one until there is a new one.
+                command = if is_new || resumed.as_deref() != Some(run) {
+                    let log = ["--log".into(), ranks.log.to_string().into()];
+                    train.resuming(run).into_iter().chain(log).collect()
+                } else {
+                    args.command.clone()
+                };
+                if is_new { "the newest checkpoint" } else { "the same checkpoint" }
             }
-            _ if matches!(ranks.work, Work::Predict(_)) => "what is finished",
+            (_, Work::Predict(_)) => "what is finished",
             _ => "the beginning",
         };
         let (count, left) = (restarts.ranks, restarts.left);
         let count = counted(count.into(), "rank");
-        say(&format!("restart  exit code {code}: {count} from {from}; {left} more restarts"));
+        let left = counted(left.into(), "more restart");
+        say(&format!("restart  exit code {code}: {count} from {from}; {left}"));
     }
 }
 
@@ -154,6 +173,8 @@ impl Work {
 struct Ranks {
     work: Work,
     program: PathBuf,
+    /// The log level of the ranks.
+    log: LevelFilter,
     /// Threads of each rank, if the environment does not decide them.
     threads: Option<usize>,
 }
@@ -166,6 +187,7 @@ impl Ranks {
             let text = error.to_string();
             anyhow!("{}", text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned())
         })?;
+        let log = inner.log;
         let work = match inner.command {
             arguments::Command::Train(train) => Work::Train(Box::new(train)),
             arguments::Command::Eval(args) => Work::Eval(Box::new(args)),
@@ -192,7 +214,7 @@ impl Ranks {
         let threads = std::env::var_os("RAYON_NUM_THREADS")
             .is_none()
             .then(|| (processors / usize::from(args.ranks)).max(1));
-        Ok(Self { work, program, threads })
+        Ok(Self { work, program, log, threads })
     }
 
     fn arguments(&self, ranks: u16, command: &[OsString]) -> Vec<OsString> {
@@ -344,6 +366,15 @@ mod tests {
         remove_begun(&mut run, Some(dir.path())).unwrap();
         assert!(!path.exists() && run.is_none());
         remove_begun(&mut run, None).unwrap();
+    }
+
+    #[test]
+    fn a_restart_keeps_what_was_typed_for_the_output() {
+        let words = ["updraft", "train", "--json", "--trace-steps", "3", "--set", "seed=2"];
+        let typed = Arguments::try_parse_from(words).unwrap();
+        let arguments::Command::Train(train) = typed.command else { panic!("it is `train`") };
+        let resuming = train.resuming(Path::new("runs/a"));
+        assert_eq!(resuming, ["train", "--resume", "runs/a", "--trace-steps", "3", "--json"]);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::json;
 use updraft_data::{Digest, Progress, ProgressUnit};
-use updraft_distributed::{Collective, Shared, agree};
+use updraft_distributed::{Collective, CollectiveError, Shared, agree, gather};
 use updraft_run::{
     ClassProbability, Int8Network, Outcome, Predicted, PredictedValue, Quantile, RunError,
-    SampleBlocks, TrainedModel,
+    SampleBlocks, TrainedModel, agree_on_folder,
 };
 
 use super::OpenedRun;
@@ -58,10 +58,13 @@ pub(super) fn predict_divided(
         path => path.as_deref().map(PartsFolder::opened_by_another),
     };
     ranks.barrier()?;
+    if let Some(path) = &args.parts {
+        agree_on_folder(ranks, path)?;
+    }
     let model = load()?;
     let has_blocks = has_blocks(&model, ranks, &parts)?;
+    agree_on_lengths(ranks, parts.files())?;
     if has_blocks && parts.count() < ranks.size() {
-        agree_on_lengths(ranks, parts.files())?;
         return predict_in_blocks(args, &model, (ranks, folder.as_ref()), &parts);
     }
     let mut display = Display::new();
@@ -106,12 +109,24 @@ fn has_blocks(model: &TrainedModel, ranks: &mut Shared, parts: &Parts) -> Result
 
 /// Checks that every rank reads files of the same lengths.
 pub(super) fn agree_on_lengths(ranks: &mut Shared, files: &[PathBuf]) -> Result<()> {
-    for file in files {
-        let bytes = match fs::metadata(file) {
-            Ok(metadata) => metadata.len().to_string(),
-            Err(cause) => cause.to_string(),
-        };
-        agree(ranks, &format!("the length of `{}` in bytes", file.display()), &bytes)?;
+    if ranks.size() == 1 {
+        return Ok(());
+    }
+    // A pipe is read by one rank, and may be there for that one only.
+    let length = |file: &PathBuf| match fs::metadata(file) {
+        Ok(metadata) if metadata.is_file() => metadata.len().to_string(),
+        _ => "no regular file".to_owned(),
+    };
+    let own: Vec<String> = files.iter().map(length).collect();
+    let all = gather(ranks, own.join("\n").as_bytes())?;
+    for (rank, of_rank) in all.iter().enumerate() {
+        let (first, other) = (String::from_utf8_lossy(&all[0]), String::from_utf8_lossy(of_rank));
+        let lines = files.iter().zip(first.lines().zip(other.lines()));
+        if let Some((file, (expected, found))) = lines.into_iter().find(|(_, (a, b))| a != b) {
+            let what = format!("the length of `{}` in bytes", file.display());
+            let (expected, found) = (expected.to_owned(), found.to_owned());
+            return Err(CollectiveError::Disagreement { what, rank, expected, found }.into());
+        }
     }
     Ok(())
 }
@@ -265,5 +280,53 @@ fn text_of(value: &PredictedValue) -> String {
             if applying.is_empty() { "–".to_owned() } else { applying.join(", ") }
         }
         other => json!(other).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use updraft_distributed::Threads;
+
+    use super::*;
+
+    #[test]
+    fn ranks_with_files_of_other_lengths_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = |texts: [&str; 2]| {
+            let write = |(at, text): (usize, &str)| {
+                let file = folder.path().join(format!("{}-{at}", text.len()));
+                fs::write(&file, text).unwrap();
+                file
+            };
+            texts.into_iter().enumerate().map(write).collect::<Vec<_>>()
+        };
+        let compared = |of_ranks: [Vec<PathBuf>; 2]| -> Vec<Result<(), String>> {
+            let engines = Threads::group(2, Duration::from_secs(60)).into_iter().zip(of_ranks);
+            thread::scope(|scope| {
+                let compare = |(engine, files)| {
+                    scope.spawn(move || {
+                        let compared = agree_on_lengths(&mut Shared::new(engine), &files);
+                        compared.map_err(|error| error.to_string())
+                    })
+                };
+                let ranks: Vec<_> = engines.map(compare).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            })
+        };
+        assert_eq!(compared([files(["a", "bc"]), files(["d", "ef"])]), [Ok(()), Ok(())]);
+        for refused in compared([files(["a", "bc"]), files(["d", "efg"])]) {
+            let text = refused.unwrap_err();
+            assert!(text.contains("-1` in bytes is `3` on rank 1 and `2` on rank 0"), "{text}");
+        }
+        let missing = folder.path().join("missing");
+        let one = |file: &Path| vec![file.to_owned()];
+        for refused in
+            compared([files(["a", "b"]), [files(["a", "b"])[..1].to_vec(), one(&missing)].concat()])
+        {
+            assert!(refused.unwrap_err().contains("`no regular file` on rank 1"));
+        }
     }
 }

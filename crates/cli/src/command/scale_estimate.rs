@@ -133,7 +133,8 @@ pub(crate) fn run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()> {
         packing_s: if ranks == 1 { 0.0 } else { of_steps(|step| step.exchange_s) },
     };
     let interval = plan.train.checkpoint_every_steps.unwrap_or(steps_per_epoch);
-    let estimate = Estimate::of(args, costs, measured, (update, interval));
+    let mut estimate = Estimate::of(args, costs, measured, (update, interval));
+    estimate.synchronizes = ranks > 1 && plan.train.distributed.synchronizes();
     ensure!(estimate.step_s.is_finite(), "the estimate is not finite; the options are too extreme");
     for (name, line) in estimate.lines() {
         display.line(&hanging(&format!("{name:11}"), &line));
@@ -170,6 +171,8 @@ struct Estimate {
     checkpoint_s: f64,
     restarts: Restarts,
     has_failures: bool,
+    /// Whether batch norms exchange numbers in each pass, which the estimate leaves out.
+    synchronizes: bool,
 }
 
 impl Estimate {
@@ -204,6 +207,7 @@ impl Estimate {
             checkpoint_s,
             restarts,
             has_failures,
+            synchronizes: false,
         }
     }
 
@@ -265,6 +269,14 @@ impl Estimate {
                 ),
             ),
         ];
+        if self.synchronizes {
+            lines.push((
+                "left out",
+                "synchronized batch norms exchange their sums twice for each layer and pass, one \
+                 message after another: each exchange takes at least the latency"
+                    .to_owned(),
+            ));
+        }
         if self.has_failures {
             let Restarts { restart_s, failures_per_s, .. } = self.restarts;
             lines.push((
@@ -296,6 +308,7 @@ impl Estimate {
             "step_s": self.step_s,
             "samples_per_s": self.samples as f64 / self.step_s,
             "efficiency": self.efficiency(),
+            "leaves_out_synchronized_batch_norms": self.synchronizes,
             "checkpoint_bytes": self.costs.checkpoint_bytes,
             "checkpoint_s": self.checkpoint_s,
             "checkpoint_every_steps": self.interval,
@@ -347,5 +360,7 @@ mod tests {
         assert_eq!([shared.rank_s, shared.packing_s], [0.08, 0.02]);
         assert!(own.network_s > 0.0 && shared.network_s == own.network_s);
         assert!((shared.step_s - own.step_s - 0.05).abs() < 1e-12);
+        let has_note = |of: &Estimate| of.lines().iter().any(|(name, _)| *name == "left out");
+        assert!(!has_note(&own) && has_note(&Estimate { synchronizes: true, ..own }));
     }
 }

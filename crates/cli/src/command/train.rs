@@ -1,5 +1,6 @@
 //! `train`: one run, from a configuration to a run folder.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -87,6 +88,16 @@ impl TrainCommand {
     /// The plan of the configuration, or of the resumed run.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
         self.train.plan(registry)
+    }
+
+    /// The words of the command that continues its run from the newest checkpoint.
+    pub(crate) fn resuming(&self, run: &Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["train".into(), "--resume".into(), run.into()];
+        if let Some(steps) = self.train.trace_steps {
+            words.extend(["--trace-steps".into(), steps.to_string().into()]);
+        }
+        words.extend(self.json.is_given().then(|| "--json".into()));
+        words
     }
 
     /// The folder of the run to continue.

@@ -29,8 +29,8 @@ pub(super) fn of_ranks(epochs: &[&Value]) -> String {
     };
     let differing = epochs.iter().find(differ).map_or_else(String::new, |epoch| {
         format!(
-            " The parameters of the ranks differ after epoch {}, as on devices of several kinds, \
-             which round differently.",
+            " The parameters of the ranks differ after epoch {}: devices of several kinds round \
+             differently; on devices of one kind this is a defect.",
             epoch["epoch"]
         )
     });

@@ -1,9 +1,16 @@
 //! `launch`: ranks that are killed or interrupted end in the checkpoint of an undisturbed run.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use crate::processes::{finished, kill_rank_1, launch, mpirun, run_of, steps, wait_until, weights};
+use updraft_trainer::list_checkpoints;
+
+use crate::processes::{
+    finished, is_rank_1_running, kill_rank_1, launch, mpirun, run_of, steps, updraft, wait_until,
+    weights,
+};
 
 /// A rank of `launch` is killed: it starts the ranks again, which end in the same checkpoint.
 pub(crate) fn killed_twice(expected: &BTreeMap<String, String>) {
@@ -48,6 +55,55 @@ pub(crate) fn killed_before_a_checkpoint(expected: &BTreeMap<String, String>) {
     assert!(output.status.code() == Some(1) && text.contains("0 restarts used up"), "{text}");
     assert!(run_of(folder.path()).is_none(), "no run folder is left");
     println!("launch: without a restart that is left, no folder without a checkpoint stays");
+}
+
+/// The first checkpoint of a run, which `--checkpoint` names, stays the one after a restart without a
+/// new one.
+pub(crate) fn restarted_from_an_older_checkpoint(whole: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let from = run_of(whole).unwrap();
+    assert!(Command::new("cp").arg("-a").args([&from, &run]).status().unwrap().success());
+    let listed = list_checkpoints(&run.join("checkpoints")).unwrap();
+    let step = listed[0].file_name().unwrap().to_str().unwrap();
+    let step = step.rsplit_once('-').unwrap().1.trim_start_matches('0').to_owned();
+    let run = run.to_str().unwrap();
+    let words = ["launch", "-n", "2", "--", "train", "--resume", run, "--checkpoint", &step];
+    let child = updraft(&words);
+    wait_until("rank 1", || is_rank_1_running(folder.path()));
+    kill_rank_1(folder.path());
+    let text = finished(child);
+    assert_eq!(text.matches("restart  exit code").count(), 1, "{text}");
+    let from = text.matches(&format!("after step {step}")).count();
+    assert!(from > 0 && text.matches("after step ").count() == from, "{text}");
+    assert!(weights(folder.path()) == weights(whole), "{text}");
+    println!("launch: a restart without a new checkpoint continues from the one that was named");
+}
+
+/// Exit codes: bad data, and a second Ctrl-C, which leaves no folder without a checkpoint.
+pub(crate) fn exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    let child = launch(folder.path(), &[], &["data.source=folder", &format!("data={nowhere}")]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+
+    // Steps of about a second, so that the second signal comes before the first is noticed.
+    let slow = ["train.checkpoint_every_steps=1000", "train.distributed.added_latency_us=60000"];
+    let child = launch(folder.path(), &[], &slow);
+    wait_until("a step", || steps(folder.path()) > 0);
+    for _ in 0..2 {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    let is_useful = |run: PathBuf| !list_checkpoints(&run.join("checkpoints")).unwrap().is_empty();
+    assert!(run_of(folder.path()).is_none_or(is_useful), "no run without a checkpoint: {text}");
+    println!("launch: 2 for bad data, 130 after a second signal, and no run without a checkpoint");
 }
 
 /// Ctrl-C, which reaches the process group of `launch`.

@@ -36,5 +36,7 @@ fn main() {
     launch::killed_twice(&expected);
     launch::killed_before_a_checkpoint(&expected);
     launch::interrupted(&expected);
+    launch::restarted_from_an_older_checkpoint(whole);
+    launch::exit_codes();
     endure::endured();
 }

@@ -123,6 +123,16 @@ pub(crate) fn kill_rank_1(runs: &Path) {
 }
 
 pub(crate) fn signal_rank_1(runs: &Path, signal: &str) {
+    let id = rank_1(runs).expect("rank 1 runs").to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+}
+
+pub(crate) fn is_rank_1_running(runs: &Path) -> bool {
+    rank_1(runs).is_some()
+}
+
+/// The process that is rank 1 of a run in this folder.
+fn rank_1(runs: &Path) -> Option<u32> {
     let has = |path: PathBuf, text: &str| {
         fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
     };
@@ -132,7 +142,5 @@ pub(crate) fn signal_rank_1(runs: &Path, signal: &str) {
         has(process.join("environ"), "OMPI_COMM_WORLD_RANK=1")
             && has(process.join("cmdline"), folder)
     });
-    let process = rank.next().expect("rank 1 runs");
-    let id = process.file_name().unwrap().to_str().unwrap();
-    assert!(Command::new("kill").args([signal, id]).status().unwrap().success());
+    rank.next()?.file_name()?.to_str()?.parse().ok()
 }

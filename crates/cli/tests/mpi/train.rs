@@ -67,14 +67,20 @@ pub(crate) fn refused() {
         ),
         ("train.recompute_batch_norms=2", "`train.recompute_batch_norms` needs a single rank"),
         ("train.read_every=3", "`train.read_every` needs a single rank"),
-        ("data.faults={kind=\"skip\",at_most=1}", "faults"),
+        ("data.faults={kind=\"skip\",at_most=1}", "`faults` is `skip`; expected `raise`"),
+        ("train.quantization=\"int8\"", "`train.quantization` needs a single rank"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().to_str().unwrap();
-        let child = mpirun(&["train", "--runs", runs, "--set", set]);
+        let mut words = vec!["train", "--runs", runs, "--set", set];
+        if set.contains("quantization") {
+            words.extend(["--set", "model={kind=\"separable\"}"]);
+        }
+        let child = mpirun(&words);
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && text.contains(key), "{set}: {text}");
+        assert_eq!(text.matches("error: ").count(), 1, "{set}: {text}");
         assert!(run_of(folder.path()).is_none(), "{set}: no run folder is left");
     }
     println!("settings that need a single rank are refused by their keys");

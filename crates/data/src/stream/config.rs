@@ -188,7 +188,7 @@ impl StreamConfig {
         if count > 1 && self.faults != FaultPolicy::Raise {
             // A process whose samples are all skipped would be a batch ahead of the others.
             let expected = "`raise` if several processes share a batch".to_owned();
-            let value = format!("{:?}", self.faults);
+            let value = format!("`{}`", self.faults.name());
             return Err(DataError::Setting { name: "faults", value, expected });
         }
         match self.workers {

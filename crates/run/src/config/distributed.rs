@@ -24,7 +24,7 @@ const DISTRIBUTED: Key<DistributedPlan> = Key::new(
     (
         "timeout",
         "1800",
-        "seconds after which a rank that waits for the others ends the run, at least 1",
+        "seconds after which a rank that waits for the others ends the run, at least 1; they also wait while rank 0 fills caches",
     ),
     (
         "batch_norm",
@@ -99,6 +99,12 @@ impl DistributedPlan {
     pub fn added_network(&self) -> Option<Network> {
         let latency_s = 1e-6 * self.added_latency_us as f64;
         (latency_s > 0.0).then_some(Network { latency_s, bytes_per_s: f64::INFINITY })
+    }
+
+    /// Whether batch norms exchange numbers within a pass.
+    #[must_use]
+    pub const fn synchronizes(&self) -> bool {
+        matches!(self.batch_norm, BatchNormPlan::Synchronized)
     }
 
     /// The ranks that an engine connects, which exchange as planned.

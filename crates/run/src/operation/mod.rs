@@ -33,6 +33,7 @@ pub use lr_search::LrSearch;
 pub use outputs::{ModelForm, TestBatch, TestOutputs};
 pub use prediction_trace::PredictionTrace;
 pub use rank_costs::RankCosts;
+pub use shared_start::agree_on_folder;
 pub use timing::{Timed, TimedStep, TimedWork};
 pub use train::{Beginning, Observer, Trained, Training};
 pub use validation::{MetricPair, Validation};

@@ -101,11 +101,12 @@ fn first_batch<W: Workload>(
     Ok(numbers)
 }
 
-/// Checks that every rank sees the run folder of rank 0, and not a folder of the same name.
-pub(super) fn agree_on_folder(
-    collective: &mut dyn Collective,
-    path: &Path,
-) -> Result<(), RunError> {
+/// Checks that every rank sees the folder that rank 0 writes into, and not a folder of the same name.
+///
+/// # Errors
+/// [`RunError::NotShared`] on every rank if one does not see it; if rank 0 cannot write into it, or a
+/// rank is lost.
+pub fn agree_on_folder(collective: &mut dyn Collective, path: &Path) -> Result<(), RunError> {
     if collective.size() == 1 {
         return Ok(());
     }

@@ -157,8 +157,8 @@ pub(super) fn train<W: Workload>(
         training;
     let trace_steps = training.trace_steps.filter(|steps| *steps > 0);
     let (rank, count) = (collective.rank(), collective.size());
-    if let Some(key) = plan.task.single_rank_key().filter(|_| count > 1) {
-        return Err(RunError::SingleRank { key });
+    if let Some(setting) = plan.task.needs_single_rank().filter(|_| count > 1) {
+        return Err(RunError::SingleRank(setting));
     }
     let is_first = rank == 0;
     let (started, cpu_before) = began;

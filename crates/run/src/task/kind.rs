@@ -1,5 +1,6 @@
 //! The traits of a task and of its plan.
 
+use std::fmt;
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
@@ -19,6 +20,21 @@ use crate::operation::{AnyModel, AnyWorkload};
 
 /// The tasks that a program knows, the default first; at least one.
 pub type Registry = &'static [&'static dyn TaskKind];
+
+/// A setting of a plan that a run on several ranks does not support, and what to do instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeedsSingleRank {
+    /// The key of the setting.
+    pub key: &'static str,
+    /// What to do instead: "remove it".
+    pub advice: &'static str,
+}
+
+impl fmt::Display for NeedsSingleRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` needs a single rank; {}", self.key, self.advice)
+    }
+}
 
 /// A task, before a configuration is read: its name, its keys and a trial.
 ///
@@ -187,7 +203,7 @@ pub trait TaskPlan {
 
     /// The key whose value needs a single rank; `None`, the default, if a run on several ranks
     /// supports all of them.
-    fn single_rank_key(&self) -> Option<&'static str> {
+    fn needs_single_rank(&self) -> Option<NeedsSingleRank> {
         None
     }
 

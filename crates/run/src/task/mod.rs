@@ -27,7 +27,7 @@ mod workload;
 
 pub use ability::Ability;
 pub use data_folder::refuse_folder;
-pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
+pub use kind::{NeedsSingleRank, Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub use loaded_model::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, LoadedModel, Outcome,
     Predicted, PredictedTarget, PredictedValue, Quantile, SampleBlocks, WrittenPrediction,

@@ -114,9 +114,9 @@ fn balanced_weights_need_several_targets_and_shared_layers() {
 #[test]
 fn balanced_weights_are_refused_on_several_ranks() {
     let plan = |sets: &[&str]| read_with(MIXED, sets).expect("valid").plan;
-    let key = plan(&["train.target_weights=gradient-norm"]).task.single_rank_key();
-    assert_eq!(key, Some("train.target_weights"));
-    assert_eq!(plan(&["train.target_weights=uncertainty"]).task.single_rank_key(), None);
+    let key = plan(&["train.target_weights=gradient-norm"]).task.needs_single_rank();
+    assert_eq!(key.map(|setting| setting.key), Some("train.target_weights"));
+    assert_eq!(plan(&["train.target_weights=uncertainty"]).task.needs_single_rank(), None);
     let (_data, plan) = mixed(&["train.target_weights=gradient-norm"], &rows(40, 1000));
     let runs = tempfile::tempdir().expect("temporary folder");
     let (device, selection) = device();

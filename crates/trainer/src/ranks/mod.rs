@@ -194,7 +194,7 @@ impl Ranks {
         model: &M,
     ) -> Result<GradientsParams, TrainError> {
         let mut numbers = packing::pack(gradients, expected, model);
-        numbers.iter_mut().for_each(|number| *number *= share as f32);
+        packing::scale(&mut numbers, share);
         self.sums.sum(&mut self.collective, &mut numbers)?;
         Ok(packing::unpack(&numbers, expected, model))
     }

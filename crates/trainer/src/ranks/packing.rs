@@ -50,6 +50,11 @@ pub(super) fn unpack<M: Module>(
     unpack.gradients
 }
 
+/// Multiplies all numbers by a factor.
+pub(super) fn scale(numbers: &mut [f32], factor: f64) {
+    numbers.iter_mut().for_each(|number| *number *= factor as f32);
+}
+
 /// The numbers of a [`flat`] tensor.
 pub(super) fn floats(data: TensorData) -> Vec<f32> {
     data.try_into_vec().expect("it was cast to f32")

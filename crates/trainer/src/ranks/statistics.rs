@@ -107,13 +107,24 @@ impl Layout {
         &self,
         statistics: &Statistics,
         counts: &[Vec<usize>],
-        (sums, collective): (&mut AllReduce, &mut dyn Collective),
+        engine: (&mut AllReduce, &mut dyn Collective),
         model: M,
     ) -> Result<M, TrainError> {
-        let roles = &self.roles;
-        if roles.is_empty() {
+        if self.roles.is_empty() {
             return Ok(model);
         }
+        let merged = self.merged(statistics, counts, engine)?;
+        // No update is pending that would overwrite the values: reading the last ones applied it.
+        Ok(model.map(&mut Put { path: Vec::new(), values: merged.into_iter() }))
+    }
+
+    /// The merged values, in module order.
+    fn merged(
+        &self,
+        statistics: &Statistics,
+        counts: &[Vec<usize>],
+        (sums, collective): (&mut AllReduce, &mut dyn Collective),
+    ) -> Result<Vec<Vec<f32>>, TrainError> {
         let (rank, ranks) = (collective.rank(), collective.size());
         let batches = statistics.seen.len() - 1;
         let weight_of = |batch: usize| {
@@ -122,7 +133,7 @@ impl Layout {
         };
         let weights: Vec<f64> = (0..batches).map(weight_of).collect();
         let mut numbers = Vec::new();
-        for (at, role) in roles.iter().enumerate() {
+        for (at, role) in self.roles.iter().enumerate() {
             match role.share() {
                 Some(share) => (0..batches).for_each(|batch| {
                     let seen = in_batch(statistics, at, batch, share);
@@ -139,7 +150,7 @@ impl Layout {
         let lengths = self.lengths(statistics, batches);
         let starts = starts(&lengths);
         let mut between = Vec::new();
-        for role in roles {
+        for role in &self.roles {
             let Role::Variance { mean, share } = *role else { continue };
             let length = statistics.before_update().0[mean].len();
             for batch in 0..batches {
@@ -155,7 +166,7 @@ impl Layout {
         sums.sum(collective, &mut between)?;
         let mut between = &between[..];
         let mut merged = Vec::new();
-        for (at, role) in roles.iter().enumerate() {
+        for (at, role) in self.roles.iter().enumerate() {
             let before = &statistics.before_update().0[at];
             let own = &numbers[starts[at]..][..lengths[at]];
             let Some(share) = role.share() else {
@@ -177,8 +188,7 @@ impl Layout {
             }
             merged.push(values);
         }
-        // No update is pending that would overwrite the values: reading the last ones applied it.
-        Ok(model.map(&mut Put { path: Vec::new(), values: merged.into_iter() }))
+        Ok(merged)
     }
 
     /// How many numbers the ranks sum for each statistic.

@@ -40,7 +40,7 @@ use self::predict::ImageClassifier;
 use self::prune::Pruning;
 use self::sources::find_sources;
 use super::ability::Ability;
-use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
+use super::kind::{NeedsSingleRank, Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
 use super::pretrained::checkpoint_of;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
@@ -186,6 +186,13 @@ impl ImagePlan {
 impl TaskPlan for ImagePlan {
     fn metrics(&self) -> Vec<MetricSpec> {
         metric_specs::<updraft_models::SeparableNet, _>(&self.classify())
+    }
+
+    fn needs_single_rank(&self) -> Option<NeedsSingleRank> {
+        // The first batch sets the ranges of codes, and each rank would see a part of it.
+        let advice = "train on one rank, or quantize the trained network";
+        let key = "train.quantization";
+        self.model.quantization().map(|_| NeedsSingleRank { key, advice })
     }
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {

@@ -158,6 +158,16 @@ pub(super) enum ModelPlan {
 }
 
 impl ModelPlan {
+    /// The bits of quantization-aware training.
+    pub(super) fn quantization(&self) -> Option<WeightBits> {
+        match self {
+            Self::Separable(config) => config.quantization,
+            Self::MobileNet(config) => config.quantization,
+            Self::EfficientNet(config) => config.quantization,
+            _ => None,
+        }
+    }
+
     /// Reads the keys of the chosen kind; `quantization` is that of training.
     pub(super) fn read(
         settings: &Settings,

@@ -48,7 +48,7 @@ use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
 use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
-use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
+use super::kind::{NeedsSingleRank, Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
 use super::table_prediction::TablePrediction;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
@@ -161,9 +161,11 @@ impl TaskPlan for TablesPlan {
         Ok(())
     }
 
-    fn single_rank_key(&self) -> Option<&'static str> {
+    fn needs_single_rank(&self) -> Option<NeedsSingleRank> {
         // Each rank would balance the gradients of its own part of a batch.
-        self.targets.weighting.every().map(|_| weighting::NAME)
+        let every = self.targets.weighting.every();
+        let advice = "set it to `uncertainty`, or remove it";
+        every.map(|_| NeedsSingleRank { key: weighting::NAME, advice })
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
