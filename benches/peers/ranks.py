@@ -2,15 +2,18 @@
 
     python ranks.py step --updraft PROGRAM
     python ranks.py table --updraft PROGRAM
-    python ranks.py accuracy --updraft PROGRAM
+    python ranks.py loss --updraft PROGRAM
+    python ranks.py accuracy --updraft PROGRAM --seeds 10
 
 PROGRAM is `updraft`, built with the cargo feature `mpi`. `step` times the dual-pathway network with
 16 channels on images of 32 x 32 at a global batch of 128, in turns: one process with two threads,
 and two ranks of one thread each, ours and PyTorch's in both layouts. It prints the median of a step
 and the share of it that the exchange takes: ours as recorded, PyTorch's as what a step takes longer
 than one within `no_sync`. `table` prints our steps by network, ranks and wire; with more ranks than
-cores they share these. `accuracy` trains the quickstart to its end, with batch norms of a rank's own
-part and of the whole batch, once for each of three seeds.
+cores they share these. `loss` prints the loss of the fiftieth step of a network without batch norms
+and of the quickstart with synchronized ones, less that of one rank; and, as a measure of how much each
+amplifies rounding, that of one rank whose learning rate is 1e-5 larger. `accuracy` trains
+the quickstart to its end, with batch norms of a rank's own part and of the whole batch, by seed.
 """
 
 import argparse
@@ -183,29 +186,53 @@ def table(program, rounds, steps):
             print(f"{network:12}{ranks:6}{threads:9}  {wire:6}{own:7.2f} ms{sent:9.2f} ms{share:8.1%}")
 
 
-def accuracy(program):
+LOSSES = {
+    "table": {"task": "tables", "data.source": "formula", "data.train_rows": 6400, "model.kind": "mlp",
+              "model.dropout": 0, "train.batch": 64, "train.learning_rate": 0.01},
+    "quickstart": {"data.train_images": 1600, "train.batch": 32, "train.learning_rate": 0.01,
+                   "train.distributed.batch_norm": "synchronized"},
+}
+
+
+def loss(program, seeds):
+    ranks = (2, 3, 4)
+    print(f"{'network':12}{'seed':>5}{'loss':>10}" + "".join(f"{f'{of} ranks':>10}" for of in ranks) + f"{'rate':>10}")
+    for network, keys in LOSSES.items():
+        for seed in range(1, seeds + 1):
+            def fiftieth(of, rate):
+                own = keys | {"seed": seed, "train.epochs": 1, "train.learning_rate": rate}
+                return [event["loss"] for event in recorded(program, of, 1, own) if event["event"] == "step"][49]
+            rate = keys["train.learning_rate"]
+            one = fiftieth(1, rate)
+            others = [fiftieth(of, rate) for of in ranks] + [fiftieth(1, rate * (1 + 1e-5))]
+            print(f"{network:12}{seed:5}{one:10.5f}" + "".join(f"{abs(other - one):10.0e}" for other in others))
+
+
+def accuracy(program, seeds):
     cases = [(1, "local"), (2, "local"), (4, "local"), (2, "synchronized"), (4, "synchronized")]
-    print(f"{'ranks':>5}  {'batch norms':14}{'loss':>9}  of each seed{'':12}{'accuracy':>9}  of each seed")
+    print(f"{'ranks':>5}  {'batch norms':14}{'loss':>9}{'accuracy':>11} ± of the mean  of each seed")
     for ranks, kind in cases:
         found = []
-        for seed in (1, 2, 3):
+        for seed in range(1, seeds + 1):
             keys = {"seed": seed, "train.distributed.batch_norm": kind} if ranks > 1 else {"seed": seed}
             epochs = [event for event in recorded(program, ranks, 1, keys) if event["event"] == "epoch"]
             found.append([epochs[-1]["test"][name] for name in ("loss", "accuracy")])
         loss, right = ([of_seed[at] for of_seed in found] for at in (0, 1))
-        own = ["  ".join(f"{value:.4f}" for value in values) for values in (loss, right)]
-        print(f"{ranks:5}  {kind:14}{statistics.mean(loss):9.4f}  {own[0]:24}{statistics.mean(right):9.4f}  {own[1]}")
+        error = statistics.stdev(right) / seeds**0.5 if seeds > 1 else float("nan")
+        own = " ".join(f"{100 * value:.1f}" for value in right)
+        print(f"{ranks:5}  {kind:14}{statistics.mean(loss):9.4f}{statistics.mean(right):11.4f} ± {error:.4f}  {own}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["step", "table", "accuracy"])
+    parser.add_argument("what", choices=["step", "table", "loss", "accuracy"])
     parser.add_argument("--updraft", required=True, metavar="PROGRAM")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40, help="timed steps of each round")
     arguments = parser.parse_args()
-    if arguments.what == "accuracy":
-        accuracy(arguments.updraft)
+    if arguments.what in ("loss", "accuracy"):
+        {"loss": loss, "accuracy": accuracy}[arguments.what](arguments.updraft, arguments.seeds)
     else:
         measure = {"step": step, "table": table}[arguments.what]
         measure(arguments.updraft, arguments.rounds, arguments.steps)

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,9 @@ use crate::lock::RunLock;
 use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
+
+/// How often the lock is looked at while it is waited for.
+const POLL: Duration = Duration::from_millis(10);
 
 /// The plan at the start of the run, to detect edits.
 const BEGUN: &str = ".plan.toml";
@@ -145,6 +148,20 @@ impl RunFolder {
     /// cannot be written.
     pub fn lock(&self) -> Result<RunLock, RunError> {
         RunLock::take(&self.path)
+    }
+
+    /// Waits until no process holds the lock, such as a rank that its launcher has just ended; false
+    /// if one still does after `patience`.
+    #[must_use]
+    pub fn wait_until_free(&self, patience: Duration) -> bool {
+        let started = Instant::now();
+        while RunLock::is_held(&self.path) {
+            if started.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(POLL);
+        }
+        true
     }
 
     /// Reads the run's plan, whose task is in the registry; every value is checked like one of a

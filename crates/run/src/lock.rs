@@ -58,6 +58,15 @@ impl RunLock {
     }
 }
 
+impl RunLock {
+    /// Whether a process holds the lock of a folder.
+    pub(crate) fn is_held(folder: &Path) -> bool {
+        // Without the file, no process has it.
+        let file = OpenOptions::new().read(true).open(folder.join(FILE));
+        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+}
+
 impl Drop for RunLock {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
@@ -80,7 +89,9 @@ mod tests {
         let own = format!("process {} on ", std::process::id());
         assert!(message.contains(&own), "{message}");
         assert!(message.contains(&dir.path().display().to_string()), "{message}");
+        assert!(RunLock::is_held(dir.path()));
         drop(held);
+        assert!(!RunLock::is_held(dir.path()) && !RunLock::is_held(&dir.path().join("none")));
         RunLock::take(dir.path()).expect("free again");
     }
 }

@@ -136,6 +136,10 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
             (_, Work::Predict(_)) => "what is finished",
             _ => "the beginning",
         };
+        if let Some(folder) = run.as_deref().and_then(|run| RunFolder::open(run).ok()) {
+            // `mpirun` may end before the ranks that it kills. If one stays, the next ones report it.
+            let _ = folder.wait_until_free(UNTIL_FREE);
+        }
         let (count, left) = (restarts.ranks, restarts.left);
         let count = counted(count.into(), "rank");
         let left = counted(left.into(), "more restart");
@@ -263,6 +267,9 @@ impl Ranks {
         }
     }
 }
+
+/// How long the ranks of the start before may take to end.
+const UNTIL_FREE: Duration = Duration::from_secs(10);
 
 /// How often signals and the end of the ranks are looked for.
 const POLL: Duration = Duration::from_millis(20);

@@ -5,14 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use updraft_data::Random;
+use updraft_run::RunFolder;
 use updraft_trainer::{check_checkpoint, list_checkpoints};
 
 use super::child::{Ended, start, train, watch};
 use super::compare::{Outcome, newest};
 use super::noise::{Noise, SEEDS, Scores};
-use super::ranks::{Left, kill_a_rank, train_on};
+use super::ranks::{ENDS_WITHIN, Left, kill_a_rank, train_on};
 use super::run_files::{load_with, made, only, pages, size, unfinished};
 use super::scenario::Scenario;
 use super::storage::{NOT_DONE, Storage};
@@ -246,6 +247,11 @@ impl Trial {
         if ranks > 1 {
             let left = kill_a_rank((ranks, &arguments), &log, &mut self.dice, is_time)?;
             let is_killed = matches!(left, Left::Nothing);
+            if let Some(folder) = resumable(run) {
+                // `mpirun` may end before the ranks that it kills.
+                let is_free = RunFolder::open(&folder)?.wait_until_free(ENDS_WITHIN);
+                ensure!(is_free, "a rank did not end within {} s", ENDS_WITHIN.as_secs());
+            }
             self.row.kills += u64::from(is_killed);
             self.row.in_saves += u64::from(is_killed && is_saving(run));
             return Ok(!is_killed);

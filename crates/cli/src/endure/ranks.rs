@@ -14,7 +14,7 @@ use super::disturb::last_line;
 use crate::ranks::{AS_ROOT, mpirun_arguments};
 
 /// The longest time from the loss of a rank to the end of the others.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a kill left.
 pub(super) enum Left {
