@@ -21,3 +21,7 @@ pub(crate) unsafe fn grow(_start: *mut u8, _from: usize, _to: usize) -> *mut u8 
 pub(crate) unsafe fn replace(_from: *mut u8, _to: *mut u8, _bytes: usize) -> bool {
     false
 }
+
+pub(crate) fn can_move() -> bool {
+    false
+}

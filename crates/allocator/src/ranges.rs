@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 /// The limit of free ranges. The list is part of the allocator, since it cannot allocate.
 const MOST: usize = 1024;
 
-/// For how many allocations of large blocks a range is kept from which none of them takes: more than
-/// the steps of an epoch of most networks allocate between two evaluations.
-const MOST_UNUSED: u64 = 1 << 14;
+/// After so many allocations of large blocks, memory that was free all the time goes back to the
+/// system: more than the steps of an epoch of most networks allocate between two evaluations.
+const WINDOW: u64 = 1 << 14;
 
 /// After so many moves, all free memory goes back to the system as soon as it is the larger part:
 /// every move splits mappings of the process, which Linux limits to 65,530.
 const MANY_MOVES: u32 = 1 << 12;
 
-/// After so many moves, nothing is moved until then.
+/// After so many moves, it does in any case.
 const MOST_MOVES: u32 = 1 << 14;
 
 /// Addresses of memory that no block uses.
@@ -40,6 +40,12 @@ pub(crate) struct Ranges {
     peak_bytes: usize,
     /// Allocations so far.
     allocations: u64,
+    /// Allocations before the current window.
+    window_start: u64,
+    /// The least that [`Self::free_bytes`] has been in the window.
+    least_free: usize,
+    /// Bytes that are still to go back: nothing took them in a window.
+    unneeded: usize,
     /// Moves of free memory since all of it went back to the system.
     moves: u32,
     /// Whether all of it is going back.
@@ -56,6 +62,9 @@ impl Ranges {
             used_bytes: 0,
             peak_bytes: 0,
             allocations: 0,
+            window_start: 0,
+            least_free: 0,
+            unneeded: 0,
             moves: 0,
             is_releasing: false,
         }
@@ -66,18 +75,24 @@ impl Ranges {
         self.free_bytes
     }
 
-    /// Counts a block as used, and returns the start of free memory for it, if a range has room: the
-    /// smallest that has, and of equal ones that freed last, which may still be in the cache.
+    /// Takes free memory for a block, and counts it as used: from the smallest range that has room, and
+    /// of equal ones from that freed last, which may still be in the cache. `None` if none has.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<usize> {
         self.allocations += 1;
-        self.resize(0, bytes);
         let ranges = self.free[..self.count].iter().enumerate();
         let fits = ranges.filter(|(_, range)| range.bytes >= bytes);
         let (index, range) =
             fits.min_by_key(|(_, range)| (range.bytes, Reverse(range.freed_at)))?;
         let start = range.start;
         self.shorten(index, bytes);
+        self.count_used(bytes);
         Some(start)
+    }
+
+    /// Counts memory of the system as used.
+    pub(crate) fn count_used(&mut self, bytes: usize) {
+        self.used_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
     }
 
     /// Takes the memory behind a block that grows, if it is free, and counts it as used.
@@ -86,8 +101,8 @@ impl Ranges {
         if self.free[index].bytes < bytes {
             return false;
         }
-        self.resize(0, bytes);
         self.shorten(index, bytes);
+        self.count_used(bytes);
         true
     }
 
@@ -101,9 +116,9 @@ impl Ranges {
         let precedes = index < self.count && start + bytes == self.free[index].start;
         match (follows, precedes) {
             (true, true) => {
-                let next = self.remove(index);
-                self.free_bytes += next.bytes;
-                self.free[index - 1].bytes += bytes + next.bytes;
+                self.free[index - 1].bytes += bytes + self.free[index].bytes;
+                self.free.copy_within(index + 1..self.count, index);
+                self.count -= 1;
                 self.free[index - 1].freed_at = freed_at;
             }
             (true, false) => {
@@ -127,44 +142,39 @@ impl Ranges {
         true
     }
 
-    /// Counts a used block as one of another size.
-    pub(crate) fn resize(&mut self, from: usize, to: usize) {
-        self.used_bytes = self.used_bytes - from + to;
-        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
-    }
-
-    /// Removes memory that has to go back to the system: from the range that was freed first, what is
-    /// too much, or all of it if the list is full or no request took from it for long; and everything
-    /// after many moves.
-    pub(crate) fn surplus(&mut self) -> Option<Range> {
-        let ranges = self.free[..self.count].iter().enumerate();
-        let Some((index, range)) = ranges.min_by_key(|(_, range)| range.freed_at) else {
-            self.is_releasing = false;
-            return None;
-        };
-        let is_old = self.allocations - range.freed_at > MOST_UNUSED;
-        if self.moves > MANY_MOVES && self.free_bytes > self.used_bytes {
+    /// Removes memory that has to go back to the system, from the range that was freed first: what is
+    /// too much beside a new block of `wanted` bytes, or was free for a whole window; a range if the
+    /// list is full; and everything after many moves.
+    pub(crate) fn surplus(&mut self, wanted: usize) -> Option<Range> {
+        if self.allocations - self.window_start > WINDOW {
+            self.unneeded = self.least_free;
+            (self.window_start, self.least_free) = (self.allocations, self.free_bytes);
+        }
+        let is_larger = self.free_bytes > self.used_bytes;
+        if self.moves > MANY_MOVES && (is_larger || self.moves > MOST_MOVES) {
             (self.is_releasing, self.moves) = (true, 0);
         }
-        if self.count == MOST || is_old || self.is_releasing {
-            return Some(self.remove(index));
-        }
-        let surplus = (self.used_bytes + self.free_bytes).saturating_sub(self.peak_bytes);
-        if surplus == 0 {
+        let used = self.used_bytes + wanted;
+        let too_much = (used + self.free_bytes).saturating_sub(self.peak_bytes.max(used));
+        let bytes = match self.is_releasing {
+            true => self.free_bytes,
+            false => too_much.max(self.unneeded.min(self.free_bytes)),
+        };
+        if bytes == 0 && self.count < MOST {
+            (self.is_releasing, self.unneeded) = (false, 0);
             return None;
         }
-        if surplus >= range.bytes {
+        let ranges = self.free[..self.count].iter().enumerate();
+        let (index, range) = ranges.min_by_key(|(_, range)| range.freed_at)?;
+        let bytes = if bytes == 0 { range.bytes } else { bytes.min(range.bytes) };
+        let range = Range { start: range.end() - bytes, bytes, ..*range };
+        self.unneeded = self.unneeded.saturating_sub(bytes);
+        if bytes == self.free[index].bytes {
             return Some(self.remove(index));
         }
-        let last = &mut self.free[index];
-        last.bytes -= surplus;
-        self.free_bytes -= surplus;
-        Some(Range { start: last.end(), bytes: surplus, freed_at: last.freed_at })
-    }
-
-    /// Whether free memory may be moved.
-    pub(crate) const fn may_move(&self) -> bool {
-        self.moves < MOST_MOVES
+        self.free[index].bytes -= bytes;
+        self.count_taken(bytes);
+        Some(range)
     }
 
     /// Counts a move.
@@ -191,15 +201,21 @@ impl Ranges {
         }
         range.start += bytes;
         range.bytes -= bytes;
-        self.free_bytes -= bytes;
+        self.count_taken(bytes);
     }
 
     fn remove(&mut self, index: usize) -> Range {
         let range = self.free[index];
         self.free.copy_within(index + 1..self.count, index);
         self.count -= 1;
-        self.free_bytes -= range.bytes;
+        self.count_taken(range.bytes);
         range
+    }
+
+    /// Counts bytes as free no more.
+    fn count_taken(&mut self, bytes: usize) {
+        self.free_bytes -= bytes;
+        self.least_free = self.least_free.min(self.free_bytes);
     }
 }
 
@@ -219,17 +235,24 @@ mod tests {
 
     /// Allocates, with new memory that has no neighbors where nothing is free, and returns the address.
     fn allocate(ranges: &mut Ranges, fresh: &mut usize, bytes: usize) -> usize {
-        let start = ranges.take(bytes).unwrap_or_else(|| {
+        ranges.take(bytes).unwrap_or_else(|| {
+            while ranges.surplus(bytes).is_some() {}
+            ranges.count_used(bytes);
             *fresh += 1 << 20;
             *fresh
-        });
-        while ranges.surplus().is_some() {}
-        start
+        })
     }
 
     fn free(ranges: &mut Ranges, start: usize, bytes: usize) {
         assert!(ranges.put(start, bytes), "room");
-        while ranges.surplus().is_some() {}
+        while ranges.surplus(0).is_some() {}
+    }
+
+    /// A list with so many used bytes of the system.
+    fn with_used(bytes: usize) -> Ranges {
+        let mut ranges = Ranges::new();
+        ranges.count_used(bytes);
+        ranges
     }
 
     #[test]
@@ -249,8 +272,7 @@ mod tests {
 
     #[test]
     fn neighbors_are_joined_and_cut_again() {
-        let mut ranges = Ranges::new();
-        assert_eq!(ranges.take(30), None);
+        let mut ranges = with_used(30);
         for start in [20, 0, 10] {
             assert!(ranges.put(start, 10));
         }
@@ -264,14 +286,10 @@ mod tests {
 
     #[test]
     fn the_smallest_range_is_cut_and_the_last_of_equal_ones() {
-        let mut ranges = Ranges::new();
-        for bytes in [8, 4, 4, 9] {
-            assert_eq!(ranges.take(bytes), None);
-        }
+        let mut ranges = with_used(25);
         for (start, bytes) in [(100, 8), (300, 4), (200, 4), (400, 9)] {
             assert!(ranges.put(start, bytes));
             assert_eq!(ranges.take(64), None);
-            ranges.resize(64, 0);
         }
         assert_eq!(ranges.take(3), Some(200));
         assert_eq!(ranges.take(4), Some(300));
@@ -280,68 +298,54 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_the_end_of_the_range_freed_first() {
-        let mut ranges = Ranges::new();
-        for bytes in [10, 10] {
-            assert_eq!(ranges.take(bytes), None);
-        }
-        assert!(ranges.put(100, 10));
-        assert_eq!(ranges.surplus(), None);
-        assert_eq!(ranges.take(13), None);
-        let range = ranges.surplus().expect("33 of at most 23 are not allowed");
-        assert_eq!((range.start, range.bytes), (100, 10));
-        assert!(ranges.put(200, 10));
-        assert_eq!(ranges.take(12), None);
-        let range = ranges.surplus().expect("35 of at most 25");
-        assert_eq!((range.start, range.bytes), (200, 10));
-        assert!(ranges.put(300, 12));
-        assert_eq!(ranges.take(2), Some(300));
-        assert_eq!(ranges.take(11), None);
-        let range = ranges.surplus().expect("36 of at most 26");
-        assert_eq!((range.start, range.bytes), (302, 10));
+        let mut ranges = with_used(23);
+        assert!(ranges.put(100, 10) && ranges.put(200, 6));
+        assert_eq!(ranges.surplus(0), None);
+        assert_eq!(ranges.surplus(7).map(|range| (range.start, range.bytes)), Some((103, 7)));
+        assert_eq!(ranges.surplus(7), None, "7 used, 9 free and 7 wanted are 23");
+        // More than was ever used: nothing stays free.
+        let gone = std::iter::from_fn(|| ranges.surplus(40));
+        assert_eq!(gone.map(|range| range.bytes).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!(ranges.peak_bytes, 23, "40 bytes are not used yet");
     }
 
     #[test]
-    fn a_range_that_no_request_takes_goes_back_to_the_system() {
-        let (mut ranges, mut fresh) = (Ranges::new(), 0);
-        let [unused, other] = [100, 1].map(|bytes| allocate(&mut ranges, &mut fresh, bytes));
-        free(&mut ranges, unused, 100);
-        free(&mut ranges, other, 1);
-        for _ in 0..=MOST_UNUSED {
-            assert_eq!(ranges.free_bytes(), 101);
-            let start = allocate(&mut ranges, &mut fresh, 1);
-            free(&mut ranges, start, 1);
+    fn memory_that_nothing_takes_goes_back_even_if_its_neighbor_is_used() {
+        let mut ranges = with_used(110);
+        assert!(ranges.put(0, 100) && ranges.put(100, 10));
+        for _ in 0..2 * WINDOW + 2 {
+            let start = ranges.take(10).expect("free");
+            assert!(ranges.put(start, 10));
+            while ranges.surplus(0).is_some() {}
         }
-        allocate(&mut ranges, &mut fresh, 1);
-        assert_eq!(ranges.free_bytes(), 0);
+        assert_eq!(ranges.free_bytes(), 10);
     }
 
     #[test]
     fn a_full_list_keeps_no_more_and_says_so() {
-        let mut ranges = Ranges::new();
-        assert_eq!(ranges.take(2 * MOST + 1), None);
+        let mut ranges = with_used(2 * MOST + 1);
         for range in 0..MOST {
             assert!(ranges.put(2 * range, 1));
         }
         assert!(!ranges.put(2 * MOST, 1));
-        assert_eq!(ranges.surplus().map(|range| range.start), Some(0), "the first of the oldest");
+        assert_eq!(ranges.surplus(0).map(|range| range.start), Some(0), "the first of the oldest");
+        assert_eq!(ranges.surplus(0), None);
     }
 
     #[test]
-    fn after_many_moves_all_free_memory_goes_back_when_it_is_the_larger_part() {
-        let mut ranges = Ranges::new();
-        for bytes in [10, 30, 30] {
-            assert_eq!(ranges.take(bytes), None);
-        }
+    fn after_many_moves_all_free_memory_goes_back() {
+        let mut ranges = with_used(70);
         (0..=MANY_MOVES).for_each(|_| ranges.count_move());
         assert!(ranges.put(100, 30));
-        assert_eq!(ranges.surplus(), None, "40 bytes are used");
+        assert_eq!(ranges.surplus(0), None, "40 bytes are used");
         assert!(ranges.put(200, 30));
-        let gone: Vec<usize> = std::iter::from_fn(|| ranges.surplus()).map(|it| it.bytes).collect();
+        let gone: Vec<_> = std::iter::from_fn(|| ranges.surplus(0)).map(|it| it.bytes).collect();
         assert_eq!(gone, [30, 30]);
-        (0..=MANY_MOVES).for_each(|_| ranges.count_move());
-        assert!(ranges.may_move());
-        (0..MOST_MOVES).for_each(|_| ranges.count_move());
-        assert!(!ranges.may_move());
+        ranges.count_used(60);
+        assert!(ranges.put(100, 10));
+        (0..=MOST_MOVES).for_each(|_| ranges.count_move());
+        assert_eq!(ranges.surplus(0).map(|it| it.bytes), Some(10), "whatever is used");
+        assert_eq!((ranges.surplus(0), ranges.moves), (None, 0));
     }
 
     proptest! {

@@ -5,10 +5,11 @@
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::pages::{grow, map, page, replace, unmap};
+use crate::pages::{can_move, grow, map, page, replace, unmap};
 use crate::ranges::{Range, Ranges};
 
 /// The smallest block that is kept, in bytes: the system's allocators keep smaller ones themselves.
@@ -40,7 +41,6 @@ const LEAST: usize = 1 << 16;
 /// MEMORY.release();
 /// assert_eq!(MEMORY.kept_bytes(), 0);
 /// ```
-#[derive(Debug)]
 pub struct ReuseBlocks {
     ranges: Mutex<Ranges>,
 }
@@ -77,11 +77,12 @@ impl ReuseBlocks {
         }
     }
 
-    /// A block of whole pages, with unspecified contents if the first result is true, else with zeros.
-    fn take(&self, bytes: usize) -> (bool, *mut u8) {
+    /// A block of whole pages, and how many of its first bytes have unspecified contents; the others
+    /// are zeros.
+    fn take(&self, bytes: usize) -> (usize, *mut u8) {
         let kept = self.locked().take(bytes);
         if let Some(start) = kept {
-            return (true, ptr::with_exposed_provenance_mut(start));
+            return (bytes, ptr::with_exposed_provenance_mut(start));
         }
         let mut start = map(bytes);
         if start.is_null() {
@@ -89,33 +90,47 @@ impl ReuseBlocks {
             start = map(bytes);
         }
         if start.is_null() {
-            self.locked().resize(bytes, 0);
-            return (false, start);
+            return (0, start);
         }
-        (self.fill(start, bytes), start)
+        let filled = self.fill(start, bytes);
+        if filled.is_none() {
+            start = map(bytes);
+        }
+        if !start.is_null() {
+            self.locked().count_used(bytes);
+        }
+        (filled.unwrap_or(0), start)
     }
 
-    /// Moves memory that has to go back to the system into a new block instead, whose pages need not be
-    /// cleared then; returns whether there was any.
-    fn fill(&self, block: *mut u8, bytes: usize) -> bool {
+    /// Moves memory that has to go back to the system into a new block instead, whose first pages need
+    /// not be cleared then; returns how many bytes. `None` if that failed, and there is no block.
+    fn fill(&self, block: *mut u8, bytes: usize) -> Option<usize> {
         let mut filled = 0;
         loop {
-            let mut ranges = self.locked();
-            let Some(range) = ranges.surplus() else { return filled > 0 };
-            let fits = if ranges.may_move() { range.bytes.min(bytes - filled) } else { 0 };
-            drop(ranges);
+            let surplus = self.locked().surplus(bytes);
+            let Some(range) = surplus else { return Some(filled) };
             let start: *mut u8 = ptr::with_exposed_provenance_mut(range.start);
-            let mut left = 0;
+            let fits = if can_move() { range.bytes.min(bytes - filled) } else { 0 };
+            if fits < range.bytes {
+                // SAFETY: nothing uses the memory of the range.
+                unsafe { unmap(start.add(fits), range.bytes - fits) };
+            }
+            if fits == 0 {
+                continue;
+            }
             // SAFETY: the block has room for it, and nothing uses the memory of either.
-            if fits > 0 && unsafe { replace(start, block.add(filled), fits) } {
+            if unsafe { replace(start, block.add(filled), fits) } {
                 self.locked().count_move();
                 filled += fits;
-                left = fits;
+                continue;
             }
-            if left < range.bytes {
-                // SAFETY: nothing uses the rest of the range.
-                unsafe { unmap(start.add(left), range.bytes - left) };
-            }
+            // Other threads may have the addresses of both pieces by now: they are left alone.
+            let end = filled + fits;
+            // SAFETY: nothing uses the pages before the piece.
+            unsafe { unmap(block, filled) };
+            // SAFETY: nothing uses those behind it.
+            unsafe { unmap(block.add(end), bytes - end) };
+            return None;
         }
     }
 
@@ -129,7 +144,7 @@ impl ReuseBlocks {
             // SAFETY: as the caller promises.
             unsafe { unmap(start, bytes) };
         }
-        self.return_while(Ranges::surplus);
+        self.return_while(|ranges| ranges.surplus(0));
     }
 
     /// The same contents in a larger block, without copying; null if that is not possible, with the
@@ -138,19 +153,25 @@ impl ReuseBlocks {
     /// # Safety
     /// As [`Self::put`], but the contents are used through the result.
     unsafe fn grown(&self, start: *mut u8, from: usize, to: usize) -> *mut u8 {
-        let mut ranges = self.locked();
-        if ranges.extend(start.addr() + from, to - from) {
-            return start;
+        let address = start.expose_provenance();
+        if self.locked().extend(address + from, to - from) {
+            return ptr::with_exposed_provenance_mut(address);
         }
-        ranges.resize(from, to);
-        drop(ranges);
-        self.return_while(Ranges::surplus);
+        self.return_while(|ranges| ranges.surplus(to - from));
         // SAFETY: as the caller promises.
         let moved = unsafe { grow(start, from, to) };
-        if moved.is_null() {
-            self.locked().resize(to, from);
+        if !moved.is_null() {
+            self.locked().count_used(to - from);
         }
         moved
+    }
+}
+
+/// Without the list, which would be printed while it is locked: the text needs memory.
+impl fmt::Debug for ReuseBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept_bytes = self.kept_bytes();
+        f.debug_struct("ReuseBlocks").field("kept_bytes", &kept_bytes).finish_non_exhaustive()
     }
 }
 
@@ -184,11 +205,9 @@ unsafe impl GlobalAlloc for ReuseBlocks {
             // SAFETY: the caller promises what `System` asks for.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        let (is_kept, start) = self.take(bytes);
-        if is_kept {
-            // SAFETY: the block has at least this size.
-            unsafe { ptr::write_bytes(start, 0, layout.size()) };
-        }
+        let (unspecified, start) = self.take(bytes);
+        // SAFETY: the block has at least so many bytes.
+        unsafe { ptr::write_bytes(start, 0, unspecified.min(layout.size())) };
         start
     }
 

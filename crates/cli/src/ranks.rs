@@ -98,7 +98,8 @@ impl Connected {
 }
 
 /// Waits, on another rank than 0, before an error is reported: one that all ranks have is reported by
-/// rank 0, whose end makes the launcher end the others.
+/// rank 0, whose end makes `mpirun` end the others meanwhile. `srun` does so with
+/// `--kill-on-bad-exit` only.
 pub(crate) fn wait_for_rank_0() {
     let launch = Launch::detect(|name| std::env::var(name).ok());
     if launch.is_ok_and(|launch| launch.is_some_and(|launch| launch.rank > 0)) {

@@ -218,8 +218,8 @@ pub enum RunError {
     },
     /// The ranks of a run see different storage.
     #[error(
-        "rank {rank} does not see what rank 0 writes into `{path}`; place run folders on storage \
-         that all ranks share"
+        "rank {rank} does not see what rank 0 writes into `{path}`; place it on storage that \
+         all ranks share"
     )]
     NotShared {
         /// The run's folder.

@@ -271,9 +271,12 @@ impl RunFolder {
         }
     }
 
-    /// Renames the checkpoints after the chosen one, so that a run continues from there; returns
-    /// how many.
-    pub(crate) fn set_aside(&self) -> Result<usize, RunError> {
+    /// Renames the checkpoints after the one of [`with_checkpoint`](Self::with_checkpoint), so that a
+    /// run continues from there; returns how many.
+    ///
+    /// # Errors
+    /// [`RunError::Train`] if one cannot be renamed.
+    pub fn set_aside(&self) -> Result<usize, RunError> {
         match self.checkpoint {
             None => Ok(0),
             Some(step) => Ok(set_aside_checkpoints(&self.checkpoints(), step)?),

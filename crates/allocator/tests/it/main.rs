@@ -61,6 +61,26 @@ fn memory_that_is_in_pieces_becomes_one_block() {
     }
 }
 
+/// Its text needs memory of the allocator itself.
+#[test]
+fn it_can_be_printed() {
+    let _alone = alone();
+    drop(vec![1_u8; LARGE]);
+    let text = format!("{:#?} {}", MEMORY, "x".repeat(2 * LARGE));
+    assert!(text.starts_with("ReuseBlocks {"));
+}
+
+/// A request that the system refuses does not raise what is kept later.
+#[test]
+fn a_request_that_fails_changes_nothing() {
+    let _alone = alone();
+    assert!(Vec::<u8>::new().try_reserve_exact(1 << 50).is_err());
+    let most = 64 * LARGE;
+    drop(vec![1_u8; most]);
+    drop(vec![1_u8; most + LARGE]);
+    assert!(MEMORY.kept_bytes() < 2 * most, "{}", MEMORY.kept_bytes());
+}
+
 #[test]
 fn memory_that_has_to_be_zero_is_zero() {
     let _alone = alone();

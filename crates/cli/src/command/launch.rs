@@ -80,20 +80,26 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
     }
     let note = Note::new();
     let resumed = ranks.work.resumed_run().map(Path::to_path_buf);
+    let command = match &ranks.work {
+        Work::Train(train) if train.set_aside()? => {
+            resumed.as_deref().map(|run| ranks.resuming(train, run))
+        }
+        _ => None,
+    };
+    let mut command = command.unwrap_or_else(|| args.command.clone());
     let least = args.min_ranks.unwrap_or(args.ranks);
     let mut restarts = Restarts { left: args.restarts, ranks: args.ranks, least, newest: None };
     restarts.newest = resumed.as_deref().and_then(newest_checkpoint);
     let mut run = resumed.clone();
-    let mut command = args.command.clone();
     loop {
-        let code = ranks.start(restarts.ranks, &command, &note)?;
+        let Ended { code, was_terminated } = ranks.start(restarts.ranks, &command, &note)?;
         run = note.run().or(run);
         if code == 0 {
             return Ok(());
         }
         let failed = || Failed(format!("the ranks ended with exit code {code}"));
         let is_final = [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code);
-        if stop::signals() > 1 || (stop::requested() && !is_final) {
+        if was_terminated || stop::signals() > 1 || (stop::requested() && !is_final) {
             if run.as_deref().and_then(newest_checkpoint).is_none() {
                 remove_begun(&mut run, resumed.as_deref())?;
             }
@@ -124,13 +130,7 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         }
         let from = match (&run, &ranks.work) {
             (Some(run), Work::Train(train)) if has_checkpoint => {
-                // An older checkpoint that was asked for stays the one until there is a new one.
-                command = if is_new || resumed.as_deref() != Some(run) {
-                    let log = ["--log".into(), ranks.log.to_string().into()];
-                    train.resuming(run).into_iter().chain(log).collect()
-                } else {
-                    args.command.clone()
-                };
+                command = ranks.resuming(train, run);
                 if is_new { "the newest checkpoint" } else { "the same checkpoint" }
             }
             (_, Work::Predict(_)) => "what is finished",
@@ -228,6 +228,12 @@ impl Ranks {
         all
     }
 
+    /// The words that continue a run.
+    fn resuming(&self, train: &TrainCommand, run: &Path) -> Vec<OsString> {
+        let log = ["--log".into(), self.log.to_string().into()];
+        train.resuming(run).into_iter().chain(log).collect()
+    }
+
     /// The command line, for a shell.
     fn line(&self, ranks: u16, command: &[OsString]) -> String {
         let threads = self.threads.map(|threads| format!("RAYON_NUM_THREADS={threads} "));
@@ -236,11 +242,11 @@ impl Ranks {
         format!("{}mpirun {}", threads.unwrap_or_default(), quoted.join(" "))
     }
 
-    /// Runs the ranks to their end and returns the exit code of all of them.
+    /// Runs the ranks to their end.
     ///
     /// The first Ctrl-C reaches rank 0, which saves and stops with the others; the next one ends
     /// all. `mpirun` itself would end them within a second.
-    fn start(&self, ranks: u16, command: &[OsString], note: &Note) -> Result<i32> {
+    fn start(&self, ranks: u16, command: &[OsString], note: &Note) -> Result<Ended> {
         note.clear();
         let mut mpirun = Command::new("mpirun");
         mpirun.args(self.arguments(ranks, command)).env(RUN_NOTE, &note.0).stdin(Stdio::null());
@@ -250,22 +256,34 @@ impl Ranks {
         }
         mpirun.envs(AS_ROOT);
         let _passed_on = Forwarded::begin();
-        let mut passed_on = stop::signals();
+        let (mut passed_on, mut was_terminated) = (0, false);
         let mut mpirun = mpirun.spawn().context("`mpirun` does not start; install Open MPI")?;
         loop {
             if let Some(status) = mpirun.try_wait().context("waiting for `mpirun`")? {
-                return Ok(status.code().unwrap_or(RESTARTED));
+                let code = status.code().unwrap_or(RESTARTED);
+                return Ok(Ended { code, was_terminated });
             }
             if stop::signals() > passed_on {
                 match note.process().filter(|_| passed_on == 0) {
                     Some(first_rank) => interrupt(first_rank),
-                    None => terminate(mpirun.id()),
+                    None => {
+                        was_terminated = true;
+                        terminate(mpirun.id());
+                    }
                 }
                 passed_on += 1;
             }
             std::thread::sleep(POLL);
         }
     }
+}
+
+/// How the ranks ended.
+struct Ended {
+    /// The exit code of all of them.
+    code: i32,
+    /// Whether signals made this process end them.
+    was_terminated: bool,
 }
 
 /// How long the ranks of the start before may take to end.

@@ -272,8 +272,8 @@ impl Estimate {
         if self.synchronizes {
             lines.push((
                 "left out",
-                "synchronized batch norms exchange their sums twice for each layer and pass, one \
-                 message after another: each exchange takes at least the latency"
+                "synchronized batch norms exchange their sums once for each layer in the forward and \
+                 once in the backward pass; each of these exchanges takes at least the latency"
                     .to_owned(),
             ));
         }

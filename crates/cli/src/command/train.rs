@@ -96,8 +96,27 @@ impl TrainCommand {
         if let Some(steps) = self.train.trace_steps {
             words.extend(["--trace-steps".into(), steps.to_string().into()]);
         }
+        // A new run has the folder of its data in its plan.
+        if let Some(data) = self.train.config.data.as_ref().filter(|_| self.train.resume.is_some())
+        {
+            words.extend(["--data".into(), data.into()]);
+        }
         words.extend(self.json.is_given().then(|| "--json".into()));
         words
+    }
+
+    /// Renames the checkpoints after the one that `--checkpoint` names; false if it names none.
+    pub(crate) fn set_aside(&self) -> Result<bool> {
+        let Some(folder) = self.train.resumed()?.filter(|_| self.train.checkpoint.is_some()) else {
+            return Ok(false);
+        };
+        folder.newest_checkpoint()?;
+        let _held = folder.lock()?;
+        let aside = folder.set_aside()?;
+        if aside > 0 {
+            say(&format!("note     later checkpoints renamed to `set-aside-step-…`: {aside}"));
+        }
+        Ok(true)
     }
 
     /// The folder of the run to continue.

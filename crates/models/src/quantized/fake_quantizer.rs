@@ -63,14 +63,14 @@ pub(crate) struct FakeQuantizer {
     was_set: WasSet,
 }
 
-/// A flag that no copy shares: the state of a copy may be another one, such as that of a trial on a
-/// copy of the network.
+/// A flag that a copy takes over but does not share: a trial on a copy of the network sets the state
+/// of the copy only.
 #[derive(Debug, Default)]
 struct WasSet(AtomicBool);
 
 impl Clone for WasSet {
     fn clone(&self) -> Self {
-        Self::default()
+        Self(AtomicBool::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -191,7 +191,10 @@ mod tests {
         for device in autodiff_devices() {
             let quantizer = FakeQuantizer::of_activations(&device);
             let copy = quantizer.valid().train();
-            drop(copy.activations(Tensor::<2>::full([1, 1], 510.0, &device)));
+            // The second pass finds that the state is set.
+            for _ in 0..2 {
+                drop(copy.activations(Tensor::<2>::full([1, 1], 510.0, &device)));
+            }
             assert_eq!(copy.initial_step.value_sync().numbers(), [2.0]);
             drop(quantizer.activations(Tensor::<2>::full([1, 1], 2.55, &device)));
             assert!((quantizer.initial_step.value_sync().numbers()[0] - 0.01).abs() < 1e-6);

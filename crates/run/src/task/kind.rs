@@ -201,7 +201,7 @@ pub trait TaskPlan {
         Err(plan.kind().refused(Ability::Predict, "its models do not classify images"))
     }
 
-    /// The key whose value needs a single rank; `None`, the default, if a run on several ranks
+    /// The setting that needs a single rank; `None`, the default, if a run on several ranks
     /// supports all of them.
     fn needs_single_rank(&self) -> Option<NeedsSingleRank> {
         None
