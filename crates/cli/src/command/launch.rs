@@ -395,11 +395,16 @@ mod tests {
 
     #[test]
     fn a_restart_keeps_what_was_typed_for_the_output() {
-        let words = ["updraft", "train", "--json", "--trace-steps", "3", "--set", "seed=2"];
-        let typed = Arguments::try_parse_from(words).unwrap();
-        let arguments::Command::Train(train) = typed.command else { panic!("it is `train`") };
-        let resuming = train.resuming(Path::new("runs/a"));
-        assert_eq!(resuming, ["train", "--resume", "runs/a", "--trace-steps", "3", "--json"]);
+        let resuming = |words: &[&str]| {
+            let words = ["updraft", "train"].iter().chain(words);
+            let typed = Arguments::try_parse_from(words).unwrap();
+            let arguments::Command::Train(train) = typed.command else { panic!("it is `train`") };
+            train.resuming(Path::new("runs/a"))
+        };
+        let begun = resuming(&["--json", "--trace-steps", "3", "--set", "seed=2", "--data", "d"]);
+        assert_eq!(begun, ["train", "--resume", "runs/a", "--trace-steps", "3", "--json"]);
+        let resumed = resuming(&["--resume", "runs/a", "--checkpoint", "7", "--data", "d"]);
+        assert_eq!(resumed, ["train", "--resume", "runs/a", "--data", "d"]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod predict_table;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;
+mod restart;
 pub(crate) mod scale_estimate;
 pub(crate) mod tasks;
 pub(crate) mod train;

@@ -310,7 +310,7 @@ mod tests {
         let compared = |of_ranks: [Vec<PathBuf>; 2]| -> Vec<Result<(), String>> {
             let engines = Threads::group(2, Duration::from_secs(60)).into_iter().zip(of_ranks);
             thread::scope(|scope| {
-                let compare = |(engine, files)| {
+                let compare = |(engine, files): (Threads, Vec<PathBuf>)| {
                     scope.spawn(move || {
                         let compared = agree_on_lengths(&mut Shared::new(engine), &files);
                         compared.map_err(|error| error.to_string())

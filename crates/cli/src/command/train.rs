@@ -1,6 +1,5 @@
 //! `train`: one run, from a configuration to a run folder.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -59,7 +58,7 @@ pub(crate) struct TrainCommand {
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
     #[command(flatten)]
-    json: JsonArgs,
+    pub(super) json: JsonArgs,
 }
 
 /// The model to train, and the device.
@@ -72,51 +71,22 @@ pub(crate) struct TrainArgs {
     device: Option<String>,
     /// Continue a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
-    resume: Option<PathBuf>,
+    pub(super) resume: Option<PathBuf>,
     /// With --resume, continue from the checkpoint of this step; later ones are renamed
     #[arg(long, value_name = "STEP", requires = "resume")]
-    checkpoint: Option<u64>,
+    pub(super) checkpoint: Option<u64>,
     /// The folder in which run folders are created
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
     /// Trace the first N steps: trace.json for Chrome and Perfetto, and the slowest layers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    trace_steps: Option<u64>,
+    pub(super) trace_steps: Option<u64>,
 }
 
 impl TrainCommand {
     /// The plan of the configuration, or of the resumed run.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
         self.train.plan(registry)
-    }
-
-    /// The words of the command that continues its run from the newest checkpoint.
-    pub(crate) fn resuming(&self, run: &Path) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec!["train".into(), "--resume".into(), run.into()];
-        if let Some(steps) = self.train.trace_steps {
-            words.extend(["--trace-steps".into(), steps.to_string().into()]);
-        }
-        // A new run has the folder of its data in its plan.
-        if let Some(data) = self.train.config.data.as_ref().filter(|_| self.train.resume.is_some())
-        {
-            words.extend(["--data".into(), data.into()]);
-        }
-        words.extend(self.json.is_given().then(|| "--json".into()));
-        words
-    }
-
-    /// Renames the checkpoints after the one that `--checkpoint` names; false if it names none.
-    pub(crate) fn set_aside(&self) -> Result<bool> {
-        let Some(folder) = self.train.resumed()?.filter(|_| self.train.checkpoint.is_some()) else {
-            return Ok(false);
-        };
-        folder.newest_checkpoint()?;
-        let _held = folder.lock()?;
-        let aside = folder.set_aside()?;
-        if aside > 0 {
-            say(&format!("note     later checkpoints renamed to `set-aside-step-…`: {aside}"));
-        }
-        Ok(true)
     }
 
     /// The folder of the run to continue.
@@ -168,7 +138,7 @@ impl TrainArgs {
     }
 
     /// The run to continue.
-    fn resumed(&self) -> Result<Option<RunFolder>, RunError> {
+    pub(super) fn resumed(&self) -> Result<Option<RunFolder>, RunError> {
         let Some(path) = &self.resume else { return Ok(None) };
         RunFolder::open(path)?.with_checkpoint(self.checkpoint).map(Some)
     }
