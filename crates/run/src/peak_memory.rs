@@ -15,11 +15,15 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct PeakMemory {
     device: Device,
     sampler: PeakSampler,
+    /// The most that any sample had. Linux counts the peak of a process inexactly, so that a sample
+    /// can be above it.
+    most_resident_bytes: Option<u64>,
 }
 
 impl PeakMemory {
     pub(crate) fn start(device: &Device) -> Result<Self, RunError> {
-        Ok(Self { device: device.clone(), sampler: PeakSampler::start(device, INTERVAL)? })
+        let sampler = PeakSampler::start(device, INTERVAL)?;
+        Ok(Self { device: device.clone(), sampler, most_resident_bytes: None })
     }
 
     /// Ends an epoch and returns its fields, in bytes, `null` if the system does not report them;
@@ -28,10 +32,12 @@ impl PeakMemory {
         let next = PeakSampler::start(&self.device, INTERVAL)?;
         let peak = std::mem::replace(&mut self.sampler, next).stop()?;
         let memory = memory();
+        let seen = [self.most_resident_bytes, peak.resident_bytes, memory.peak_resident_bytes];
+        self.most_resident_bytes = seen.into_iter().flatten().max();
         Ok([
             ("resident_bytes", json!(memory.resident_bytes)),
             ("epoch_peak_resident_bytes", json!(peak.resident_bytes)),
-            ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
+            ("peak_resident_bytes", json!(self.most_resident_bytes)),
             ("device_peak_in_use_bytes", json!(peak.in_use_bytes)),
             ("device_peak_reserved_bytes", json!(peak.reserved_bytes)),
         ])

@@ -97,6 +97,6 @@ mod tests {
         let same = [&epoch(1, [7, 7]), &epoch(2, [8, 8])];
         assert!(!of_ranks(&same).contains("differ"));
         let other = [&epoch(1, [7, 7]), &epoch(2, [8, 9]), &epoch(3, [1, 2])];
-        assert!(of_ranks(&other).contains("differ after epoch 2,"));
+        assert!(of_ranks(&other).contains("differ after epoch 2:"));
     }
 }

@@ -91,7 +91,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["launch", "-n", "2", "--min-ranks", "3", "--", "train"], "`--min-ranks` is 3"),
         (
             vec!["launch", "-n", "2", "--", "train", &rows_config, "--set", balanced],
-            "`train.target_weights` needs a single rank; remove it",
+            "`train.target_weights` needs a single rank; set it to `uncertainty`, or remove it",
         ),
         (
             vec!["train", &rows_config, "--set", "data.schema=gone.toml"],
