@@ -133,7 +133,7 @@ fn balanced_weights_are_refused_on_several_ranks() {
         };
         let trained = workload(&plan, None).train(training, &mut Watcher::default());
         let error = trained.map(drop).expect_err("refused").to_string();
-        assert_eq!(error, "`train.target_weights` needs a single rank; remove it");
+        assert!(error.starts_with("`train.target_weights` needs a single rank"), "{error}");
     }
     assert!(std::fs::read_dir(runs.path()).expect("a folder").next().is_none(), "a run began");
 }
