@@ -105,7 +105,8 @@ fn moves_two_mappings() -> bool {
     let kind = libc::MAP_SHARED | libc::MAP_ANON | libc::MAP_FIXED;
     // SAFETY: the second page was mapped above, and nothing uses it; being shared, it is not joined
     // with the first.
-    let second = or_null(unsafe { libc::mmap(from.add(bytes).cast(), bytes, access, kind, -1, 0) });
+    let second =
+        or_null(unsafe { libc::mmap(from.wrapping_add(bytes).cast(), bytes, access, kind, -1, 0) });
     if second.is_null() {
         return false;
     }

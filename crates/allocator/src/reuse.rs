@@ -113,13 +113,13 @@ impl ReuseBlocks {
             let fits = if can_move() { range.bytes.min(bytes - filled) } else { 0 };
             if fits < range.bytes {
                 // SAFETY: nothing uses the memory of the range.
-                unsafe { unmap(start.add(fits), range.bytes - fits) };
+                unsafe { unmap(start.wrapping_add(fits), range.bytes - fits) };
             }
             if fits == 0 {
                 continue;
             }
             // SAFETY: the block has room for it, and nothing uses the memory of either.
-            if unsafe { replace(start, block.add(filled), fits) } {
+            if unsafe { replace(start, block.wrapping_add(filled), fits) } {
                 self.locked().count_move();
                 filled += fits;
                 continue;
@@ -129,7 +129,7 @@ impl ReuseBlocks {
             // SAFETY: nothing uses the pages before the piece.
             unsafe { unmap(block, filled) };
             // SAFETY: nothing uses those behind it.
-            unsafe { unmap(block.add(end), bytes - end) };
+            unsafe { unmap(block.wrapping_add(end), bytes - end) };
             return None;
         }
     }
@@ -230,7 +230,7 @@ unsafe impl GlobalAlloc for ReuseBlocks {
             (Some(from), Some(to)) if from == to => return start,
             (Some(from), Some(to)) if from > to => {
                 // SAFETY: the block has these pages, and the caller uses the first `to` bytes only.
-                unsafe { self.put(start.add(to), from - to) };
+                unsafe { self.put(start.wrapping_add(to), from - to) };
                 return start;
             }
             (Some(from), Some(to)) => {
