@@ -56,9 +56,7 @@ impl RunLock {
             .map_err(failed)?;
         Ok(Self { file: Some(file) })
     }
-}
 
-impl RunLock {
     /// Whether a process holds the lock of a folder.
     pub(crate) fn is_held(folder: &Path) -> bool {
         // Without the file, no process has it.
