@@ -207,10 +207,23 @@ struct Failed(String);
 fn exit_code(error: &anyhow::Error) -> u8 {
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()
-            || cause.is::<CollectiveError>()
+            || cause.downcast_ref::<CollectiveError>().is_some_and(|error| !error.is_input())
             || cause.is::<command::verify::VerifyFailed>()
             || cause.downcast_ref::<TuneError>().is_some_and(|error| !error.is_input())
             || cause.downcast_ref::<RunError>().is_some_and(|error| !error.is_input())
     });
     if has_failed { RUN_FAILED } else { BAD_INPUT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_were_started_for_other_things_are_bad_input_and_a_lost_rank_is_not() {
+        let (what, expected, found) = (String::new(), String::new(), String::new());
+        let unlike = CollectiveError::Disagreement { what, rank: 1, expected, found };
+        assert_eq!(exit_code(&unlike.into()), BAD_INPUT);
+        assert_eq!(exit_code(&CollectiveError::Lost { rank: 1 }.into()), RUN_FAILED);
+    }
 }

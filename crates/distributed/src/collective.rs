@@ -87,3 +87,11 @@ pub enum CollectiveError {
         found: String,
     },
 }
+
+impl CollectiveError {
+    /// Whether the ranks were started with other arguments or data, so that a restart changes nothing.
+    #[must_use]
+    pub const fn is_input(&self) -> bool {
+        matches!(self, Self::Disagreement { .. })
+    }
+}
