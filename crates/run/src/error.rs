@@ -343,6 +343,7 @@ impl RunError {
             | Self::Stopped { .. }
             | Self::NotRestored { .. }
             | Self::InUse { .. } => false,
+            Self::Data(DataError::Write { .. }) => false,
             Self::Io { action, .. } => *action == "read",
             _ => true,
         }
@@ -434,6 +435,7 @@ mod tests {
             RunError::Device(DeviceError::Sampler { reason: "none".to_owned() }),
             RunError::Record(Box::new(io("read"))),
             RunError::Stopped { what: "all parts were tried" },
+            RunError::Data(DataError::Write { path: "a".into(), cause: system() }),
         ] {
             assert!(!error.is_input(), "{error:?}");
         }
