@@ -24,7 +24,7 @@ mod windows;
 pub(crate) use algorithm::is_by_winograd;
 pub(crate) use channels::Addend;
 pub(crate) use convolution::QuantizedConvolution;
-pub(crate) use cpu::look_up;
+pub(crate) use cpu::{look_up, look_up_runs};
 pub(crate) use depth_to_space::QuantizedDepthToSpace;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use four_bits::{FourBitError, FourBitLinear};

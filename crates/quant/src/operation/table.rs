@@ -3,7 +3,7 @@
 
 use updraft_simd::Isa;
 
-use crate::kernels::look_up;
+use crate::kernels::{look_up, look_up_runs};
 use crate::scheme::ActivationScheme;
 
 /// A function of codes as a table of its 256 values, exact for any function.
@@ -57,13 +57,13 @@ impl Joining {
         let all: usize = self.parts.iter().map(|(channels, _)| channels).sum();
         let first: usize = self.parts[..part].iter().map(|(channels, _)| channels).sum();
         let (channels, table) = &self.parts[part];
-        for (x, y) in x.chunks_exact(*channels).zip(y.chunks_exact_mut(all)) {
-            let y = &mut y[first..first + channels];
-            match table {
-                Some(table) => table.look_up(isa, x, y),
-                None => y.copy_from_slice(x),
+        let Some(Table { codes }) = table else {
+            for (x, y) in x.chunks_exact(*channels).zip(y.chunks_exact_mut(all)) {
+                y[first..first + channels].copy_from_slice(x);
             }
-        }
+            return;
+        };
+        look_up_runs(isa, codes, x, *channels, &mut y[first..], all);
     }
 }
 
