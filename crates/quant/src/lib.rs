@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod clip;
 mod kernels;
 #[cfg(feature = "burn")]
 mod module;

@@ -63,7 +63,8 @@ pub(crate) struct QuantizeFlags {
     /// Correct the mean of each channel's results by its bias
     #[arg(long)]
     bias_correction: bool,
-    /// First make the ranges of each layer's channels alike, which changes no output in f32
+    /// First make the ranges of each layer's channels alike, which changes no output of the
+    /// calibration samples in f32
     #[arg(long)]
     equalize: bool,
     /// Quantize each layer alone with 8, 4, 3 and 2 bits and print how much the outputs change

@@ -110,7 +110,11 @@ impl Quantizing<'_> {
                 let equalized = graph.equalized(batches.by_ref());
                 batches.end()?;
                 let equalized = equalized?;
-                let both = [&network.outputs(&inputs), &equalized.forward(&inputs).remove(0)];
+                // With limits such as ReLU6's only the samples of the calibration stay the same.
+                let seen = chosen.batches()?.0.next().transpose();
+                let seen = seen.map_err(anyhow::Error::from_boxed)?.unwrap_or_default();
+                let seen = &seen[..seen.len().min(inputs.len())];
+                let both = [&network.outputs(seen), &equalized.forward(seen).remove(0)];
                 ensure_same(both.map(|outputs| &outputs[..]), SAME, "as equalized")?;
                 anyhow::Ok(equalized)
             })?

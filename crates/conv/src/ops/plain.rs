@@ -29,7 +29,7 @@ pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> 
         // Not burn's `elu`, whose gradient is NaN where `exp(x)` is infinite.
         Activation::Elu => relu(x.clone()) + x.clamp_max(0.0).exp().sub_scalar(1.0),
         // The slopes of burn's `clamp` at the ends are 1.
-        Activation::Relu6 => relu(x.clone()) - relu(x.sub_scalar(6.0)),
+        Activation::Relu6 => relu(x.clone()).mask_fill(x.greater_equal_elem(6.0), 6.0),
         // `x` only where the gate is open, so that an infinite `x` is not multiplied by 0.
         Activation::HardSwish => {
             let gate = x.clone().add_scalar(3.0).clamp(0.0, 6.0).div_scalar(6.0);

@@ -354,3 +354,21 @@ fn a_residual_of_another_shape_is_refused() {
     let (x, residual) = (random([2, 4, 3, 3], &device), random([2, 4, 1, 1], &device));
     let _ = norm.forward_residual(x, residual, Activation::Relu);
 }
+
+#[test]
+fn relu6_is_exact_at_its_limits_and_at_infinity_on_every_path() {
+    let x = [f32::NEG_INFINITY, -1.0, 0.0, 0.1, 3.0, 6.0, 7.3, 1e30, f32::INFINITY];
+    let right = [0.0, 0.0, 0.0, 0.1, 3.0, 6.0, 6.0, 6.0, 6.0_f32].map(f64::from);
+    let slopes = [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0];
+    for device in autodiff_devices() {
+        // The kernels compute f32 only.
+        for dtype in [DType::F32, DType::F64] {
+            let x = Tensor::<1>::from_data(x, (&device, DType::F32)).cast(FloatDType::from(dtype));
+            let x = x.detach().require_grad();
+            let y = activate(x.clone(), Activation::Relu6);
+            assert_eq!(y.numbers(), right, "{dtype:?}");
+            let slope = x.grad(&y.sum().backward()).expect("takes part");
+            assert_eq!(slope.numbers(), slopes, "{dtype:?}");
+        }
+    }
+}

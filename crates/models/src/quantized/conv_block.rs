@@ -13,7 +13,7 @@ use super::fake_quantizer::{FakeQuantizer, WeightBits};
 /// Without quantizers it computes as `updraft_conv::ConvNormActivation`, with the same record.
 ///
 /// Quantizers round what the integer network rounds: the weights, the numbers that the convolution
-/// writes, and those of an activation that is a table there; a rectifier is a bound of the
+/// writes, and those of an activation that is a table there; ReLU and ReLU6 are bounds of the
 /// convolution. The norm is part of the weights in the integer network, and of no rounding: each
 /// output channel has a scale, by which the norm's factor multiplies, and no code changes.
 #[derive(Module, Debug)]
@@ -76,10 +76,11 @@ impl BlockConfig {
             .with_initializer(Initializer::KaimingNormal { gain, fan_out_only: false });
         let norm =
             BatchNormConfig::new(output).with_epsilon(norm.epsilon).with_momentum(norm.momentum);
-        let is_table = !matches!(activation, Activation::Identity | Activation::Relu);
+        let is_bound =
+            matches!(activation, Activation::Identity | Activation::Relu | Activation::Relu6);
         let quantizers = bits.map(|bits| BlockQuantizers {
             weights: FakeQuantizer::of_weights(output, bits, device),
-            linear: is_table.then(|| FakeQuantizer::of_activations(device)),
+            linear: (!is_bound).then(|| FakeQuantizer::of_activations(device)),
             output: FakeQuantizer::of_activations(device),
         });
         let norm = BatchNorm::new(&norm, device);

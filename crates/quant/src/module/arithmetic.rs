@@ -6,7 +6,7 @@ use burn::backend::ir::{
 };
 
 use super::constant::Constant;
-use super::reader::{Meaning, Read, Reader};
+use super::reader::{Meaning, Read, Reader, kind_of};
 use super::view::View;
 use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
@@ -37,7 +37,7 @@ impl Reader<'_> {
     ) -> Read<Value> {
         let mut value = value;
         if !before.is_identity() {
-            let name = self.numbered(if before.is_rectifier() { "relu" } else { "function" });
+            let name = self.numbered(kind_of(before));
             let given = self.graph.function(&name, value, before);
             value = self.added(given)?;
         } else if self.graph.scheme(value).is_some_and(|other| other != scheme) {

@@ -11,6 +11,7 @@ use super::error::{CaptureError, Place};
 use super::record::{Recording, kind, layer_of, record};
 use super::tensors::{Shapes, Tensors};
 use super::view::View;
+use crate::clip::Clip;
 use crate::network::{Graph, GraphError, Value};
 use crate::operation::{self, Function};
 
@@ -233,15 +234,10 @@ impl Reader<'_> {
         let Some(Meaning::Value { value, function, view }) = self.meanings.get(&id).cloned() else {
             return Err(self.unsupported("its input does not depend on the input"));
         };
-        let kind = match function.line() {
-            _ if function.is_rectifier() => "relu",
-            Some(_) => "scale",
-            None => "function",
-        };
         if function.is_identity() {
             return Ok((value, view));
         }
-        let name = self.numbered(kind);
+        let name = self.numbered(kind_of(&function));
         let given = self.graph.function(&name, value, &function);
         let value = self.added(given)?;
         self.meanings.insert(id, Meaning::of(value, view.clone()));
@@ -291,5 +287,15 @@ impl Reader<'_> {
 
     pub(crate) fn unsupported(&self, what: &str) -> CaptureError {
         CaptureError::Unsupported { place: self.place.clone(), what: what.to_owned() }
+    }
+}
+
+/// The name of a function's layer.
+pub(super) fn kind_of(function: &Function) -> &'static str {
+    match (function.clip(), function.line()) {
+        (Some(Clip::RECTIFIER), _) => "relu",
+        (Some(_), _) => "clip",
+        (None, Some(_)) => "scale",
+        (None, None) => "function",
     }
 }

@@ -10,8 +10,9 @@ use super::graph::{Graph, Layer};
 use super::samples::Samples;
 use crate::operation::{Parameters, Work};
 
-/// A layer with weights whose result, scaled and rectified at most, only one layer reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A layer with weights whose result, scaled and clipped at 0 and above at most, only one layer
+/// reads.
+#[derive(Debug, Clone, PartialEq)]
 struct Pair {
     /// The layer.
     first: usize,
@@ -19,11 +20,13 @@ struct Pair {
     affine: Vec<usize>,
     /// What the second layer reads.
     between: usize,
+    /// Where it is clipped above, 6 for ReLU6; infinity if nowhere.
+    limit: f32,
     second: usize,
 }
 
 impl Graph {
-    /// The same network with channels of similar ranges: the outputs are the same up to rounding of
+    /// The same network with channels of similar ranges: the outputs are the same up to rounding in
     /// f32, and int8 with one scale for each tensor loses less.
     ///
     /// Where the result of a convolution or linear layer reaches only one other, through batch norms
@@ -31,6 +34,11 @@ impl Graph {
     /// it are multiplied by it. The number makes the greatest magnitude of the channel over the
     /// samples equal to that of the weights, or to that of the other channels if the second layer is
     /// depthwise, whose weights have a scale for each channel anyway.
+    ///
+    /// With an upper limit between them, such as that of ReLU6, the outputs are the same for these
+    /// samples only. Channels that reach the limit keep their scale. The others are multiplied, so
+    /// that none exceeds the limit: in their old units they have a lower limit, which is at least
+    /// their greatest number of the samples.
     ///
     /// # Errors
     /// [`QuantizeError`] for a graph without layers, and samples that are missing or incomplete.
@@ -69,16 +77,19 @@ impl Graph {
             if !has_weights(work) {
                 return None;
             }
-            let (mut between, mut affine) = (first, Vec::new());
+            let (mut between, mut affine, mut limit) = (first, Vec::new(), f32::INFINITY);
             loop {
                 let reader = only_reader(between)?;
                 match &self.nodes[reader].layer {
-                    Layer::Affine(_) => affine.push(reader),
-                    Layer::Rectifier => {}
+                    // The limit is in the units of what is clipped.
+                    Layer::Affine(_) if limit == f32::INFINITY => affine.push(reader),
+                    Layer::Clip(clip) if clip.limits()[0] == 0.0 => {
+                        limit = limit.min(clip.limits()[1]);
+                    }
                     Layer::Work(work)
                         if has_weights(work) && self.nodes[reader].inputs.len() == 1 =>
                     {
-                        return Some(Pair { first, affine, between, second: reader });
+                        return Some(Pair { first, affine, between, limit, second: reader });
                     }
                     _ => return None,
                 }
@@ -116,7 +127,7 @@ impl Graph {
     /// Divides the channels between two layers, and multiplies the weights that read them.
     fn equalize(&mut self, pair: &Pair, ranges: &[f32]) {
         let Layer::Work(second) = &self.nodes[pair.second].layer else { return };
-        let divisors = divisors(ranges, &second.parameters, &second.operation);
+        let divisors = divisors(ranges, pair.limit, &second.parameters, &second.operation);
         let Some(divisors) = divisors else { return };
         let by = |weights: Vec<f32>| Parameters { bias: vec![0.0; weights.len()], weights };
         let inverse = by(divisors.iter().map(|divisor| divisor.recip()).collect());
@@ -142,8 +153,11 @@ fn has_weights(work: &Work) -> bool {
 }
 
 /// The number for each channel; none if all channels are zero.
+///
+/// With a limit, channels that reach it have 1, and others at most 1.
 fn divisors(
     ranges: &[f32],
+    limit: f32,
     parameters: &Parameters,
     operation: &Arc<dyn crate::operation::Operation>,
 ) -> Option<Vec<f32>> {
@@ -175,21 +189,33 @@ fn divisors(
         return None;
     }
     // Divisors around 1 keep the sizes of the parameters.
-    let mean = known.iter().sum::<f64>() / known.len() as f64;
-    let divisor = |logarithm: Option<f64>| {
-        logarithm.map_or(1.0, |logarithm| (logarithm - mean).clamp(-60.0, 60.0).exp2() as f32)
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let limited = logarithms.iter().zip(ranges).filter(|(_, range)| **range >= limit);
+    let limited: Vec<f64> = limited.filter_map(|(logarithm, _)| *logarithm).collect();
+    let reference = match limited.is_empty() {
+        _ if limit.is_finite() && is_depthwise => f64::from(limit).log2(),
+        true => mean(&known),
+        false => mean(&limited),
     };
-    Some(logarithms.into_iter().map(divisor).collect())
+    let divisor = |(logarithm, &range): (Option<f64>, &f32)| match logarithm {
+        Some(logarithm) if range < limit => {
+            let divisor = (logarithm - reference).clamp(-60.0, 60.0).exp2() as f32;
+            if limit.is_finite() { divisor.clamp(range / limit, 1.0) } else { divisor }
+        }
+        _ => 1.0,
+    };
+    Some(logarithms.into_iter().zip(ranges).map(divisor).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clip::Clip;
     use crate::operation::Window;
 
-    /// A convolution, a batch norm and a rectifier, then a depthwise convolution and a linear layer;
+    /// A convolution, a batch norm and a clip, then a depthwise convolution and a linear layer;
     /// channel 1 of the first is large, and the weights that read it are small.
-    fn graph(factor: f32) -> Graph {
+    fn graph(factor: f32, clip: Clip) -> Graph {
         let mut graph = Graph::new();
         let x = graph.input("x", &[2, 4, 4]).expect("valid");
         let point = Window::new([1, 1]);
@@ -197,7 +223,7 @@ mod tests {
         let y = graph.convolution("first", x, point, 1, &weights, &[0.1, 0.2, 0.0]);
         let y =
             graph.affine("norm", y.expect("valid"), &[1.0, factor, 1.5], &[0.1, 0.3 * factor, 0.0]);
-        let y = graph.rectifier("relu", y.expect("valid"));
+        let y = graph.clip("relu", y.expect("valid"), clip);
         let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
         let mut depthwise: Vec<f32> = (0..27).map(|i| (i % 5) as f32 / 4.0 - 0.4).collect();
         depthwise[9..18].iter_mut().for_each(|w| *w /= factor);
@@ -214,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_outputs_are_the_same_and_the_ranges_alike() {
-        let (graph, x) = (graph(64.0), samples());
+        let (graph, x) = (graph(64.0, Clip::RECTIFIER), samples());
         let equal = graph.equalized([&x]).expect("valid");
         let (before, after) = (graph.forward(&x), equal.forward(&x));
         for (a, b) in before[0].iter().zip(&after[0]) {
@@ -229,6 +255,47 @@ mod tests {
         };
         assert!(spread(&graph) > 30.0, "{}", spread(&graph));
         assert!((spread(&equal) - 1.0).abs() < 1e-3, "{}", spread(&equal));
+    }
+
+    #[test]
+    fn channels_that_relu6_cuts_keep_their_size_and_others_come_up_to_them() {
+        let (graph, x) = (graph(64.0, Clip::RELU6), samples());
+        let equal = graph.equalized([&x]).expect("valid");
+        let (before, after) = (graph.forward(&x), equal.forward(&x));
+        for (a, b) in before[0].iter().zip(&after[0]) {
+            assert!((a - b).abs() < 1e-4 * (1.0 + a.abs()), "{a} {b}");
+        }
+        let pairs = graph.pairs();
+        let of = |graph: &Graph| graph.ranges(&pairs[..1], [&x]).expect("valid").remove(0);
+        let (before, after) = (of(&graph), of(&equal));
+        assert_eq!(before[1], 6.0);
+        assert!(before[0] < 2.0 && before[2] < 2.0, "{before:?}");
+        assert!(after.iter().all(|range| (range - 6.0).abs() < 1e-4), "{after:?}");
+        // The linear layer's weights are small for the channels that do not reach the limit.
+        let mut dense = Graph::new();
+        let x = dense.input("x", &[2]).expect("valid");
+        let first = [8.0, 0.0, 1.0, 0.0, 0.0, 0.5, 0.0, 0.25];
+        let y = dense.linear("first", x, &first, &[0.0; 4]).expect("valid");
+        let y = dense.clip("relu6", y, Clip::RELU6);
+        dense.linear("last", y, &[1.0, 8.0, 0.1, 4.0], &[0.0]).expect("valid");
+        let x = [1.0, 1.0, 0.5, 0.25];
+        let equal = dense.equalized([&x]).expect("valid");
+        let (before, after) = (dense.forward(&x), equal.forward(&x));
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
+        assert!(before[0].iter().zip(&after[0]).all(near), "{before:?} {after:?}");
+        let ranges = equal.ranges(&equal.pairs(), [&x]).expect("valid").remove(0);
+        // Divisors are √(range / weight) over that of the first channel, and at least range / 6.
+        let right = [6.0, 6.0, 0.3_f32.sqrt(), 6.0_f32.sqrt()];
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3;
+        assert!(ranges.iter().zip(&right).all(near), "{ranges:?}");
+        // A batch norm after the limit changes its units.
+        let mut graph = Graph::new();
+        let x = graph.input("x", &[2]).expect("valid");
+        let y = graph.linear("first", x, &[1.0, 50.0, 0.5, 1.0], &[0.0; 2]).expect("valid");
+        let y = graph.clip("relu6", y, Clip::RELU6);
+        let y = graph.affine("norm", y, &[1.0, 2.0], &[0.0; 2]).expect("valid");
+        graph.linear("last", y, &[1.0, 1.0], &[0.0]).expect("valid");
+        assert_eq!(graph.pairs(), []);
     }
 
     #[test]

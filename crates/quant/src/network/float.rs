@@ -3,6 +3,7 @@
 use super::fuse::{Step, Steps};
 use super::graph::Graph;
 use super::samples::{Samples, SamplesExt};
+use crate::clip::Clip;
 use crate::kernels::{Isa, dequantize, quantize};
 use crate::operation::{FloatJob, FloatSpace, Operation};
 use crate::scheme::ActivationScheme;
@@ -35,11 +36,11 @@ impl FloatRun {
     /// Computes one step from the tensors before it.
     pub(super) fn run_step(&mut self, steps: &Steps, index: usize) {
         let (before, after) = self.tensors.split_at_mut(steps.inputs.len() + index);
-        let Step { work, shapes, is_rectified, inputs, scheme, .. } = &steps.list[index];
+        let Step { work, shapes, clip, inputs, scheme, .. } = &steps.list[index];
         let x: Vec<&[f32]> = inputs.iter().map(|&input| before[input].as_slice()).collect();
         let (y, space) = (&mut after[0][..], &mut self.space);
         let job = FloatJob { parameters: &work.parameters, shapes, x: &x, y, space };
-        compute(work.operation.as_ref(), *is_rectified, job);
+        compute(work.operation.as_ref(), *clip, job);
         self.codes.round(*scheme, &mut after[0]);
     }
 }
@@ -80,11 +81,9 @@ impl Graph {
     }
 }
 
-/// Computes one operation of one sample, rectified or not.
-pub(super) fn compute(operation: &dyn Operation, is_rectified: bool, job: FloatJob<'_>) {
+/// Computes one operation of one sample, and clips its result.
+pub(super) fn compute(operation: &dyn Operation, clip: Clip, job: FloatJob<'_>) {
     let FloatJob { parameters, shapes, x, y, space } = job;
     operation.run_f32(FloatJob { parameters, shapes, x, y: &mut *y, space });
-    if is_rectified {
-        y.iter_mut().for_each(|y| *y = y.max(0.0));
-    }
+    clip.apply(y);
 }

@@ -1,9 +1,10 @@
-//! Fusion of layers into steps: batch norms into neighboring weights, rectifiers into bounds.
+//! Fusion of layers into steps: batch norms into neighboring weights, clips into bounds of codes.
 
 use std::sync::Arc;
 
 use super::graph::{Graph, Layer, Node, Port};
-use crate::operation::{Parameters, Shapes, Work, pointwise};
+use crate::clip::Clip;
+use crate::operation::{Parameters, Shapes, Work, clipping, pointwise};
 use crate::scheme::ActivationScheme;
 
 /// Fused layers.
@@ -12,7 +13,8 @@ pub(super) struct Step {
     /// The names of its layers, joined by `+`.
     pub(super) name: String,
     pub(super) work: Work,
-    pub(super) is_rectified: bool,
+    /// The limits of its output.
+    pub(super) clip: Clip,
     /// The tensors that it reads.
     pub(super) inputs: Vec<usize>,
     pub(super) shapes: Shapes,
@@ -56,9 +58,10 @@ pub(super) struct Steps {
 impl Steps {
     /// Fuses the layers of a graph.
     ///
-    /// A batch norm or a rectifier is fused into the step before it if no other step reads that
-    /// one. A batch norm that cannot is fused into its reader: into the weights after it, or into
-    /// the factors of a sum. Otherwise both become a depthwise convolution of one pixel.
+    /// A batch norm or a clip is fused into the step before it if no other step reads that one. A
+    /// batch norm that cannot is fused into its reader: into the weights after it, or into the
+    /// factors of a sum. Otherwise it becomes a depthwise convolution of one pixel, and a clip a
+    /// function.
     ///
     /// If sums are fused, a convolution adds another tensor to its result.
     pub(super) fn new(graph: &Graph, joins_sums: bool) -> Self {
@@ -149,7 +152,7 @@ impl Steps {
                 let adding = &before[tensor.checked_sub(first)?];
                 // A tensor with a scheme of its own is rounded before it is added.
                 let is_free =
-                    readers[tensor] == 1 && !adding.is_rectified && adding.scheme.is_none();
+                    readers[tensor] == 1 && adding.clip.is_identity() && adding.scheme.is_none();
                 let factors = [factors[own], factors[1 - own]];
                 let Work { operation, parameters } = &adding.work;
                 let work = is_free.then(|| operation.with_addend(parameters, factors)).flatten()?;
@@ -219,26 +222,23 @@ impl Fusion {
                 self.inputs += 1;
                 Held { tensor: self.inputs - 1, affine: None }
             }
-            Layer::Rectifier => {
+            Layer::Clip(by) => {
                 let tensor = self.settle(graph, node.inputs[0]);
                 if let Some(step) = self.before(tensor, is_alone)
-                    && step.work.operation.may_be_rectified()
-                    && (step.scheme.is_none() || node.scheme.is_none())
+                    && step.work.operation.may_be_clipped()
+                    && step.scheme.is_none_or(|scheme| node.scheme.is_none() && by.is_exact(scheme))
                 {
-                    step.is_rectified = true;
+                    step.clip = step.clip.then(*by);
                     step.name = format!("{}+{}", step.name, node.name);
                     return Held { tensor, affine: None };
                 }
-                let channels = node.shape[0];
-                let (weights, bias) = (vec![1.0; channels], vec![0.0; channels]);
-                let work = pointwise(Parameters { weights, bias });
-                self.push(graph, node.name.clone(), work, vec![tensor], node, true)
+                self.push(graph, node.name.clone(), clipping(*by), vec![tensor], node)
             }
             Layer::Affine(by) => {
                 let Held { tensor, affine } = self.held[node.inputs[0]].clone();
                 if affine.is_none()
                     && let Some(step) = self.before(tensor, is_alone)
-                    && !step.is_rectified
+                    && step.clip.is_identity()
                     && step.scheme.is_none()
                     && let Some(scaled) =
                         step.work.operation.scale_output(&step.work.parameters, by)
@@ -275,7 +275,7 @@ impl Fusion {
                         _ => inputs.push(self.settle(graph, input)),
                     }
                 }
-                self.push(graph, name, work, inputs, node, false)
+                self.push(graph, name, work, inputs, node)
             }
         }
     }
@@ -291,7 +291,7 @@ impl Fusion {
         let Held { tensor, affine } = &mut self.held[node];
         if let Some(Affine { by, name }) = affine.take() {
             let (work, inputs) = (pointwise(by.as_ref().clone()), vec![*tensor]);
-            self.held[node] = self.push(graph, name, work, inputs, &graph.nodes[node], false);
+            self.held[node] = self.push(graph, name, work, inputs, &graph.nodes[node]);
         }
         self.held[node].tensor
     }
@@ -303,11 +303,11 @@ impl Fusion {
         work: Work,
         inputs: Vec<usize>,
         node: &Node,
-        is_rectified: bool,
     ) -> Held {
         let x = node.inputs.iter().map(|&input| graph.nodes[input].shape.clone()).collect();
         let shapes = Shapes { x, y: node.shape.clone() };
-        self.steps.push(Step { name, work, is_rectified, inputs, shapes, scheme: None });
+        let clip = Clip::IDENTITY;
+        self.steps.push(Step { name, work, clip, inputs, shapes, scheme: None });
         Held { tensor: self.first + self.steps.len() - 1, affine: None }
     }
 }

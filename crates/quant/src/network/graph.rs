@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clip::Clip;
 use crate::operation::{OperationError, Parameters, Work};
 use crate::scheme::ActivationScheme;
 
@@ -62,7 +63,7 @@ pub(crate) enum Layer {
     Work(Work),
     /// `x·weight + bias`, channel by channel.
     Affine(Arc<Parameters>),
-    Rectifier,
+    Clip(Clip),
 }
 
 #[derive(Debug, Clone)]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::fuse::Step;
 use super::plan::{Arithmetic, Reason};
+use crate::clip::Clip;
 use crate::operation::{Around, Kernel, LazyFloatKernel, Operation, PackError, Parameters, Shapes};
-use crate::scheme::{ActivationScheme, OutputScheme};
+use crate::scheme::ActivationScheme;
 use crate::weights::{Coding, QuantizedWeights, WeightError, WeightFormat};
 
 /// A packed step of the model.
@@ -17,7 +18,8 @@ pub(super) struct QuantizedLayer {
     pub(super) inputs: Vec<usize>,
     pub(super) shapes: Shapes,
     pub(super) multiply_adds: usize,
-    pub(super) is_rectified: bool,
+    /// The limits of its output.
+    pub(super) clip: Clip,
     /// Whether its output was zero for every calibration sample.
     pub(super) is_zero: bool,
 }
@@ -102,14 +104,13 @@ impl Form {
         x: &[ActivationScheme],
         y: ActivationScheme,
     ) -> Result<Self, PackError> {
-        let Step { work, is_rectified, shapes, .. } = step;
+        let Step { work, clip, shapes, .. } = step;
         let packed = || {
             let (weights, coding) = match weights? {
                 Some(Chosen { weights, coding }) => (Some(weights), coding.map(Arc::new)),
                 None => (None, None),
             };
-            let y = bounded(y, *is_rectified);
-            let around = Around { weights: weights.as_ref(), shapes, x, y };
+            let around = Around { weights: weights.as_ref(), shapes, x, y: clip.output(y) };
             let kernel = work.operation.pack(&around)?;
             Ok(kernel.map(|kernel| Self::Int8(Int8Form { kernel, coding })))
         };
@@ -131,11 +132,6 @@ impl Form {
 pub(super) struct Chosen {
     pub(super) weights: QuantizedWeights,
     pub(super) coding: Option<Coding>,
-}
-
-/// The output scheme of a layer's codes: a rectifier is a bound.
-pub(super) const fn bounded(scheme: ActivationScheme, is_rectified: bool) -> OutputScheme {
-    if is_rectified { OutputScheme::rectified(scheme) } else { OutputScheme::new(scheme) }
 }
 
 impl QuantizedLayer {

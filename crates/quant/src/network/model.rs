@@ -359,10 +359,10 @@ impl QuantizedModel {
     }
 
     /// Whether the codes of a layer's tensor are needed: by an int8 layer that reads it,
-    /// any layer if it is an int8 output, or its rectifier, which is a bound of codes.
+    /// any layer if it is an int8 output, or its limits, which are bounds of codes.
     pub(super) fn is_coded(&self, tensor: usize) -> bool {
         let is_float = self.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
-        let is_cut = self.layer_of(tensor).is_some_and(|layer| layer.is_rectified);
+        let is_cut = self.layer_of(tensor).is_some_and(|layer| !layer.clip.is_identity());
         let mut readers = self.layers.iter().filter(|layer| layer.inputs.contains(&tensor));
         !is_float && is_cut || readers.any(|layer| !is_float || !layer.is_float())
     }

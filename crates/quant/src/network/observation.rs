@@ -112,7 +112,7 @@ impl Observation {
                 inputs: step.inputs.clone(),
                 shapes: step.shapes.clone(),
                 multiply_adds: step.multiply_adds(),
-                is_rectified: step.is_rectified,
+                clip: step.clip,
                 is_zero: is_zero[index],
             })
         };

@@ -3,6 +3,7 @@
 use super::layer::{Form, QuantizedLayer};
 use super::model::QuantizedModel;
 use super::protobuf::{self, Attribute, AttributeField, Element, Tensor};
+use crate::clip::Clip;
 use crate::operation::{Parameters, Shapes, plane};
 use crate::scheme::ActivationScheme;
 use crate::weights::QuantizedWeights;
@@ -48,9 +49,7 @@ impl QuantizedModel {
             let name = format!("layer{}", tensor - self.inputs.len());
             let node = &mut Node { graph: &mut graph, model: self, layer, values: &values, name };
             let mut value = layer.operation.export(node);
-            if layer.is_rectified {
-                value = node.add("Relu", &[&value], format!("{value}.cut"), vec![]);
-            }
+            value = node.clipped(value, layer.clip);
             // Unread codes signal to other runtimes that the values may be rounded.
             let may_be_real = layer.is_float() || layer.is_product() && self.is_output(tensor);
             if may_be_real && !self.is_coded(tensor) {
@@ -208,6 +207,23 @@ impl<'a> Node<'a> {
         let y = self.push(operator, inputs, "", attributes);
         let shape = &self.shapes().y;
         if shape.len() == 3 { y } else { self.reshaped(&y, shape, &y) }
+    }
+
+    /// Adds the limits of the layer's output, if it has some.
+    fn clipped(&mut self, value: String, clip: Clip) -> String {
+        let cut = format!("{value}.cut");
+        match clip.limits() {
+            _ if clip.is_identity() => value,
+            [0.0, f32::INFINITY] => self.add("Relu", &[&value], cut, vec![]),
+            limits => {
+                // An input without a name is left out.
+                let [low, high] =
+                    [(".low", limits[0]), (".high", limits[1])].map(|(end, limit)| {
+                        if limit.is_finite() { self.constant(end, limit) } else { String::new() }
+                    });
+                self.add("Clip", &[&value, &low, &high], cut, vec![])
+            }
+        }
     }
 
     /// Adds an operator; the name of its value is the layer's name with a suffix.

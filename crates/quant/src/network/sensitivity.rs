@@ -290,10 +290,10 @@ impl<'a> Run<'a> {
         let y = &mut self.other.tensors[tensor];
         let (parameters, shapes, space) = (&candidate.parameters, &step.shapes, &mut self.space);
         let job = FloatJob { parameters, shapes, x: &x, y, space };
-        compute(step.work.operation.as_ref(), step.is_rectified, job);
+        compute(step.work.operation.as_ref(), step.clip, job);
         // Sums of a linear layer that is an output are converted to f32 directly.
         let is_read = steps.list.iter().any(|step| step.inputs.contains(&tensor));
-        if is_read || step.is_rectified || !step.work.operation.is_product() {
+        if is_read || !step.clip.is_identity() || !step.work.operation.is_product() {
             round(y, self.schemes[tensor]);
         }
         // Layers that do not depend on it have the results of f32.

@@ -99,14 +99,14 @@ impl FloatTensors {
         let x: Vec<&[f32]> = x.collect();
         let pack = || layer.operation.pack_f32(Isa::detect(), parameters, &layer.shapes);
         if let Some(kernel) = packed.get_or_init(pack) {
-            kernel.run(&x, layer.is_rectified, y, &mut self.space.scratch, threads);
+            kernel.run(&x, layer.clip, y, &mut self.space.scratch, threads);
         } else {
             for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
                 let x = x.iter().map(|&x| &x[sample * (x.len() / samples)..][..x.len() / samples]);
                 let x: Vec<&[f32]> = x.collect();
                 let (shapes, space) = (&layer.shapes, &mut self.space);
                 let job = FloatJob { parameters, shapes, x: &x, y, space };
-                compute(layer.operation.as_ref(), layer.is_rectified, job);
+                compute(layer.operation.as_ref(), layer.clip, job);
             }
         }
         self.buffers[model.buffer(tensor)] = of_y;
@@ -127,9 +127,7 @@ impl FloatTensors {
         for (codes, y) in codes.chunks_exact(model.len(input)).zip(y.chunks_exact_mut(channels)) {
             means(isa, model.schemes[input], codes, &mut self.sums, y);
         }
-        if layer.is_rectified {
-            y.iter_mut().for_each(|y| *y = y.max(0.0));
-        }
+        layer.clip.apply(y);
     }
 }
 

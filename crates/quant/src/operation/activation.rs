@@ -11,6 +11,7 @@ use super::error::{OperationError, check_count};
 use super::function::{Binary, Function, Line, Unary};
 use super::parameters::{Lens, Parameters};
 use super::table::Table;
+use crate::clip::Clip;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,7 +21,8 @@ pub(super) struct Activation {
 }
 
 impl Graph {
-    /// `f(x)`, element by element; in int8 a table of 256 codes.
+    /// `f(x)`, element by element; in int8 a table of 256 codes, or for `max(x, a)`, `min(x, b)` and
+    /// both, such as ReLU6, limits of the layer before it.
     ///
     /// # Errors
     /// [`GraphError`] for a function `a·x + b` whose `a` or `b` no f32 holds.
@@ -33,8 +35,8 @@ impl Graph {
         x: Value,
         function: &Function,
     ) -> Result<Value, GraphError> {
-        if function.is_rectifier() {
-            return Ok(self.rectifier(name, x));
+        if let Some(by) = function.clip() {
+            return Ok(self.clip(name, x, by));
         }
         if let Some([factor, offset]) = function.line() {
             if [factor, offset] == [1.0, 0.0] {
@@ -49,6 +51,19 @@ impl Graph {
     }
 }
 
+/// A clip that cannot be fused.
+pub(crate) fn clipping(by: Clip) -> Work {
+    let [low, high] = by.limits();
+    let mut function = Function::identity();
+    if low > f32::NEG_INFINITY {
+        function = Function::binary(Binary::Maximum, &function, &Function::constant(low));
+    }
+    if high < f32::INFINITY {
+        function = Function::binary(Binary::Minimum, &function, &Function::constant(high));
+    }
+    Work::new(Activation { function }, Parameters::default())
+}
+
 impl Operation for Activation {
     fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
         check_count(x, 1)?;
@@ -57,6 +72,11 @@ impl Operation for Activation {
     }
 
     fn run_f32(&self, FloatJob { x, y, space, .. }: FloatJob<'_>) {
+        if let Some(clip) = self.function.clip() {
+            y.copy_from_slice(x[0]);
+            clip.apply(y);
+            return;
+        }
         for (y, &x) in y.iter_mut().zip(x[0]) {
             *y = self.function.of_within(x, &mut space.values);
         }

@@ -61,7 +61,7 @@ impl Operation for Add {
         node.push("Add", &[&a, &b], "", vec![])
     }
 
-    fn may_be_rectified(&self) -> bool {
+    fn may_be_clipped(&self) -> bool {
         true
     }
 

@@ -1,10 +1,11 @@
-//! Batch norms and rectifiers, which are fused into neighboring operations.
+//! Batch norms and clips, such as rectifiers, which are fused into neighboring operations.
 
 use super::convolution::Convolution;
 use super::definition::Work;
 use super::error::OperationError;
 use super::parameters::{Lens, Parameters, check_finite};
 use super::window::Window;
+use crate::clip::Clip;
 use crate::network::{Graph, GraphError, Layer, Value};
 
 impl Graph {
@@ -77,12 +78,15 @@ impl Graph {
     /// # Panics
     /// If the value is another graph's.
     pub fn rectifier(&mut self, name: &str, x: Value) -> Value {
-        self.push(name, Layer::Rectifier, &[x], self.shape(x).to_vec())
+        self.clip(name, x, Clip::RECTIFIER)
+    }
+
+    pub(crate) fn clip(&mut self, name: &str, x: Value, by: Clip) -> Value {
+        self.push(name, Layer::Clip(by), &[x], self.shape(x).to_vec())
     }
 }
 
-/// A depthwise convolution of one pixel, for a batch norm or a rectifier that
-/// cannot be fused.
+/// A depthwise convolution of one pixel, for a batch norm that cannot be fused.
 pub(crate) fn pointwise(parameters: Parameters) -> Work {
     let Lens { bias: groups, .. } = parameters.lens();
     Work::new(Convolution { window: Window::new([1, 1]), groups, addend: None }, parameters)

@@ -142,7 +142,7 @@ impl Operation for Convolution {
         }
     }
 
-    fn may_be_rectified(&self) -> bool {
+    fn may_be_clipped(&self) -> bool {
         true
     }
 

@@ -73,7 +73,7 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Adds its nodes to an ONNX file; returns the name of their value, before it is rectified.
+    /// Adds its nodes to an ONNX file; returns the name of their value, before it is clipped.
     fn export(&self, node: &mut Node<'_>) -> String;
 
     /// The range of its input outside of which its result is that of the nearer end.
@@ -81,8 +81,8 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         [f32::NEG_INFINITY, f32::INFINITY]
     }
 
-    /// Whether a rectifier after it can be a bound of its output.
-    fn may_be_rectified(&self) -> bool {
+    /// Whether limits of its output can be bounds of its codes.
+    fn may_be_clipped(&self) -> bool {
         false
     }
 

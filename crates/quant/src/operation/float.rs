@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::clip::Clip;
 use updraft_conv::slices::{Activation, PackedConvolution, PackedProduct, Scratch};
 
 /// Packed weights of a layer in f32.
@@ -19,16 +20,20 @@ pub(crate) enum FloatKernel {
 pub(crate) type LazyFloatKernel = OnceLock<Option<FloatKernel>>;
 
 impl FloatKernel {
-    /// Computes all samples of `x`.
+    /// Computes all samples of `x`, clipped.
     pub(crate) fn run(
         &self,
         x: &[&[f32]],
-        is_rectified: bool,
+        clip: Clip,
         y: &mut [f32],
         scratch: &mut Scratch,
         threads: usize,
     ) {
-        let activation = if is_rectified { Activation::Relu } else { Activation::Identity };
+        let activation = match clip {
+            Clip::RECTIFIER => Activation::Relu,
+            Clip::RELU6 => Activation::Relu6,
+            _ => Activation::Identity,
+        };
         match self {
             Self::Product(packed) => packed.forward(x[0], activation, y, scratch, threads),
             Self::Convolution { packed, addend: None } => {
@@ -36,11 +41,13 @@ impl FloatKernel {
             }
             Self::Convolution { packed, addend: Some(factor) } => {
                 packed.forward(x[0], Activation::Identity, y, scratch, threads);
-                let least = if is_rectified { 0.0 } else { f32::NEG_INFINITY };
-                for (y, x) in y.iter_mut().zip(x[1]) {
-                    *y = (*y + factor * x).max(least);
-                }
+                y.iter_mut().zip(x[1]).for_each(|(y, x)| *y += factor * x);
+                clip.apply(y);
+                return;
             }
+        }
+        if activation == Activation::Identity {
+            clip.apply(y);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::clip_of;
+use crate::clip::Clip;
 use crate::network::Exact;
 use crate::scheme::ActivationScheme;
 
@@ -283,9 +285,9 @@ impl Function {
         self.lines == [Line::X]
     }
 
-    /// Whether the function is `max(x, 0)`.
-    pub(crate) fn is_rectifier(&self) -> bool {
-        self.lines == [Line::X, Line::Unary(Unary::Rectifier, 0)]
+    /// The limits if the function is `min(max(x, low), high)` and no identity.
+    pub(crate) fn clip(&self) -> Option<Clip> {
+        clip_of(&self.lines)
     }
 }
 
@@ -383,8 +385,8 @@ mod tests {
         assert_eq!(both.line(), Some([2.0, -1.0]));
         assert_eq!(Function::binary(Binary::Multiply, &line, &x).line(), None);
         assert_eq!(x.then(Unary::Tanh).line(), None);
-        assert!(x.then(Unary::Rectifier).is_rectifier());
-        assert!(!line.is_rectifier());
+        assert_eq!(x.then(Unary::Rectifier).clip(), Some(Clip::RECTIFIER));
+        assert_eq!(line.clip(), None);
     }
 
     #[test]

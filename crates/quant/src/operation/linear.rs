@@ -100,7 +100,7 @@ impl Operation for Linear {
         node.push("Gemm", &[&x, &w, &b], "", vec![("transB", Attribute::Integer(1))])
     }
 
-    fn may_be_rectified(&self) -> bool {
+    fn may_be_clipped(&self) -> bool {
         true
     }
 

@@ -13,6 +13,7 @@ mod float;
 mod function;
 #[cfg(feature = "burn")]
 mod in_burn;
+mod limits;
 mod linear;
 mod matrix_product;
 mod multiply;
@@ -27,6 +28,7 @@ mod softmax;
 mod table;
 mod window;
 
+pub(crate) use activation::clipping;
 pub(crate) use affine::pointwise;
 #[cfg(feature = "burn")]
 pub(crate) use definition::Recorded;

@@ -114,7 +114,7 @@ impl Operation for Pool {
         node.image(operator, &[&x], attributes)
     }
 
-    fn may_be_rectified(&self) -> bool {
+    fn may_be_clipped(&self) -> bool {
         // A maximum keeps the codes of its input, without another bound.
         !self.keeps_scheme()
     }

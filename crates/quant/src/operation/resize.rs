@@ -104,7 +104,7 @@ impl Operation for Resize {
         node.push("Resize", &[&x, "", &scales], "", attributes)
     }
 
-    fn may_be_rectified(&self) -> bool {
+    fn may_be_clipped(&self) -> bool {
         !self.keeps_scheme()
     }
 

@@ -12,6 +12,7 @@ mod file;
 #[cfg(feature = "burn")]
 mod in_burn;
 mod in_f32;
+mod limits;
 mod low_bits;
 mod memory;
 #[cfg(feature = "burn")]

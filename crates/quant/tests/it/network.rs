@@ -12,7 +12,7 @@ const SAME: Window = Window { padding: [1; 2], ..Window::new([3, 3]) };
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A convolution with batch norm, whose weights keep the size of the activations.
-fn block(
+pub(super) fn block(
     graph: &mut Graph,
     name: &str,
     x: Value,

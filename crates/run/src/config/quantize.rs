@@ -103,7 +103,7 @@ const BIAS_CORRECTION: Key<bool> =
         .edit(Edit::Free);
 const EQUALIZE: Key<bool> = Key::new(
     "quantize.equalize",
-    "first makes the ranges of each layer's channels alike, which changes no output in f32",
+    "first makes the ranges of each layer's channels alike, which changes no output of the calibration samples in f32",
 )
 .depends("false")
 .edit(Edit::Free);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::clip::Clip;
 use crate::network::exact::Exact;
 use crate::network::graph::Port;
 use crate::network::plan::Reason;
@@ -46,7 +47,8 @@ pub(super) struct Layer {
     /// The tensors that it reads: the inputs come first, then the output of each layer.
     pub(super) inputs: Vec<usize>,
     pub(super) scheme: Scheme,
-    pub(super) is_rectified: bool,
+    /// The limits of its output.
+    pub(super) clip: Clip,
     pub(super) is_zero: bool,
     /// Why it runs in f32, if it does.
     pub(super) in_f32: Option<Reason>,

@@ -9,7 +9,7 @@ use super::header::{self, Header, LowBits, Version};
 use super::write::hashed;
 use super::{FileError, HASH, KEY, VERSION};
 use crate::network::fuse::Output;
-use crate::network::layer::{Form, Int8Form, QuantizedLayer, bounded};
+use crate::network::layer::{Form, Int8Form, QuantizedLayer};
 use crate::network::model::QuantizedModel;
 use crate::network::plan::Reason;
 use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Shapes};
@@ -135,7 +135,7 @@ impl ModelReader<'_> {
 
     fn layer(&mut self, index: usize, layer: header::Layer) -> Result<QuantizedLayer, FileError> {
         let header::Layer { name, kind, settings, inputs, scheme, .. } = layer;
-        let header::Layer { is_rectified, is_zero, in_f32, low_bits, .. } = layer;
+        let header::Layer { clip, is_zero, in_f32, low_bits, .. } = layer;
         let operation = operation::read(&kind, settings);
         let operation = operation.ok_or(invalid(index, "the kind"))?;
         let operation = operation.map_err(|_| invalid(index, "a setting"))?;
@@ -151,24 +151,15 @@ impl ModelReader<'_> {
         self.tensor(index, y.clone(), scheme)?;
         let given = self.schemes[tensors];
         let keeps = in_f32.is_some() || !operation.keeps_scheme() || given == schemes[0];
-        if is_rectified && !operation.may_be_rectified() || !keeps {
-            return Err(invalid(index, "the scheme, or a rectifier"));
+        if !clip.is_identity() && !operation.may_be_clipped() || !keeps {
+            return Err(invalid(index, "the scheme, or the limits"));
         }
         let shapes = Shapes { x, y };
-        let y = bounded(given, is_rectified);
+        let y = clip.output(given);
         let around = Around { weights: None, shapes: &shapes, x: &schemes, y };
         let form = form(index, operation.as_ref(), of_file, in_f32, around)?;
         let multiply_adds = operation.multiply_adds(&shapes);
-        Ok(QuantizedLayer {
-            name,
-            operation,
-            form,
-            inputs,
-            shapes,
-            multiply_adds,
-            is_rectified,
-            is_zero,
-        })
+        Ok(QuantizedLayer { name, operation, form, inputs, shapes, multiply_adds, clip, is_zero })
     }
 
     /// The parameters of a layer; `None` if the file has no weights of it.

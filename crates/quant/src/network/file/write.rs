@@ -83,7 +83,7 @@ impl QuantizedModel {
                 settings: layer.operation.settings(),
                 inputs: layer.inputs.clone(),
                 scheme: self.schemes[self.inputs.len() + index].into(),
-                is_rectified: layer.is_rectified,
+                clip: layer.clip,
                 is_zero: layer.is_zero,
                 in_f32,
                 low_bits,

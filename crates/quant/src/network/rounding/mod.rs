@@ -195,7 +195,7 @@ impl Tensors {
         tensors
     }
 
-    /// The results of a step for all samples, before its rectifier.
+    /// The results of a step for all samples, before they are clipped.
     fn compute(&mut self, step: &Step, parameters: &Parameters, kind: Kind) -> Vec<f32> {
         let from = match kind {
             Kind::Float => &self.float,
@@ -285,9 +285,8 @@ impl Tensors {
         mut given: Vec<f32>,
         scheme: Option<ActivationScheme>,
     ) {
-        if step.is_rectified {
-            right.iter_mut().chain(&mut given).for_each(|y| *y = y.max(0.0));
-        }
+        step.clip.apply(&mut right);
+        step.clip.apply(&mut given);
         let given = match scheme {
             Some(scheme) => rounded(&given, scheme),
             None => given,
