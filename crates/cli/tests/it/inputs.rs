@@ -120,20 +120,22 @@ fn a_manifest_that_the_keys_do_not_match_is_refused_with_its_name() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let folder = dir.path().join("volumes");
     fs::create_dir(&folder).expect("made");
-    image::GrayImage::new(32, 32).save(folder.join("a.tif")).expect("saved");
+    for name in ["a.tif", "b.tif"] {
+        image::GrayImage::new(32, 32).save(folder.join(name)).expect("saved");
+    }
     for (name, text) in [
         ("one.csv", "input,labels\na.tif,a.tif\n"),
         ("none.csv", "input,labels\n"),
         ("columns.csv", "labels\na.tif\n"),
-        ("files.csv", "input,labels\nb.tif,a.tif\n"),
+        ("files.csv", "input,labels\nc.tif,a.tif\n"),
         ("split.csv", "input,labels,split\na.tif,a.tif,train\n"),
-        ("target.csv", "input,position\na.tif,1\na.tif,2\n"),
+        ("target.csv", "input,position\na.tif,1\nb.tif,2\n"),
     ] {
         fs::write(folder.join(name), text).expect("written");
     }
     let at = "data.dir=\"volumes\"";
-    let fraction = "`data.test_fraction` is 0.2; it must be a fraction of at least 2 positions, and \
-                    `volumes/one.csv` has 1";
+    let fraction = "`data.test_fraction` is 0.2; it must be a fraction of at least 2 positions \
+                    that share no voxels, and `volumes/one.csv` has 1";
     let split = "`data.test_split` is \"test\"; it must be in the column `split` of \
                  `volumes/split.csv`: `train`";
     let target = "`data.target` is \"labels\"; it must be what every line has; \

@@ -1,6 +1,7 @@
 //! Volumes that a CSV file lists, with the files of each channel, targets and splits.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,12 +26,15 @@ use crate::volume::{
 /// | `position` | the position or specimen; the first input if the column is missing |
 /// | `t`, `z`, `y`, `x` | a range such as `0:160`; nothing for all of the axis |
 ///
-/// Relative paths start at the folder of the manifest. A position is never in two splits, except in
-/// blocks that do not overlap along `z`, `y` or `x`; frames of one position count as the same.
+/// Relative paths start at the folder of the manifest. A position, or a file under any path,
+/// symbolic links included, is never in two splits, except in blocks that do not overlap along `z`,
+/// `y` or `x`; frames of one position count as the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeManifest {
     path: PathBuf,
     rows: Vec<VolumeRow>,
+    /// The files of each row, by their paths without links.
+    files: Vec<Vec<PathBuf>>,
 }
 
 /// One record of a [`VolumeManifest`].
@@ -74,8 +78,10 @@ impl VolumeManifest {
             let expected = "at least one line of files after the header";
             return Err(field(path, "the list of volumes", "empty".to_owned(), expected).into());
         }
-        check_splits(path, &rows)?;
-        Ok(Self { path: path.to_owned(), rows })
+        let real = |row: &VolumeRow| row.files().map(|file| real_path(file)).collect();
+        let files: Vec<Vec<PathBuf>> = rows.iter().map(real).collect();
+        check_splits(path, &rows, &files)?;
+        Ok(Self { path: path.to_owned(), rows, files })
     }
 
     /// The records, in their order.
@@ -111,8 +117,8 @@ impl VolumeManifest {
     /// indices of [`rows`](Self::rows) on each side, a function of the seed.
     ///
     /// # Errors
-    /// [`DataError::Setting`] for a fraction that is not above 0 and below 1, or a manifest with a
-    /// single position.
+    /// [`DataError::Setting`] for a fraction that is not above 0 and below 1, or a manifest with
+    /// fewer than two [`positions`](Self::positions).
     pub fn hold_out_positions(&self, fraction: f64, seed: u64) -> Result<Split, DataError> {
         let mut groups = self.groups();
         if !(fraction > 0.0 && fraction < 1.0) || groups.len() < 2 {
@@ -130,13 +136,45 @@ impl VolumeManifest {
         Ok(Split { kept, held_out })
     }
 
-    /// The rows of each position.
+    /// The number of positions, of which those that share voxels of a file count as one.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.groups().len()
+    }
+
+    /// The rows of each position; positions that share voxels of a file are one.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, row) in self.rows.iter().enumerate() {
             groups.entry(&row.position).or_default().push(at);
         }
-        groups.into_values().collect()
+        let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+        let mut group_of = vec![0; self.rows.len()];
+        for (group, rows) in groups.iter().enumerate() {
+            rows.iter().for_each(|&row| group_of[row] = group);
+        }
+        // One row stands for all with its file and its block.
+        let mut of_file: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+        for (at, (row, files)) in self.rows.iter().zip(&self.files).enumerate() {
+            for file in files {
+                let others = of_file.entry(file).or_default();
+                for &other in others.iter().filter(|&&other| self.rows[other].meets(row)) {
+                    let [small, large] = match (group_of[at], group_of[other]) {
+                        (own, others) if own == others => continue,
+                        (own, others) if groups[own].len() < groups[others].len() => [own, others],
+                        (own, others) => [others, own],
+                    };
+                    let moved = std::mem::take(&mut groups[small]);
+                    moved.iter().for_each(|&row| group_of[row] = large);
+                    groups[large].extend(moved);
+                }
+                if others.iter().all(|&other| self.rows[other].ranges[1..] != row.ranges[1..]) {
+                    others.push(at);
+                }
+            }
+        }
+        groups.retain(|rows| !rows.is_empty());
+        groups
     }
 }
 
@@ -155,7 +193,11 @@ impl VolumeRow {
         Ok(VolumePair { input: open(&self.inputs)?, target })
     }
 
-    /// Whether two rows of one position can overlap.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.inputs.iter().chain(&self.targets).chain(&self.labels)
+    }
+
+    /// Whether two rows of one position or one file can overlap.
     fn meets(&self, other: &Self) -> bool {
         let apart = |own: &Option<Range<usize>>, others: &Option<Range<usize>>| match (own, others)
         {
@@ -252,21 +294,32 @@ fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
     Ok(row)
 }
 
+/// The path without links and `..`, by which a file is known.
+fn real_path(file: &Path) -> PathBuf {
+    file.canonicalize().unwrap_or_else(|_| file.to_owned())
+}
+
 /// A position, or one of its files, must not be in two splits.
-fn check_splits(path: &Path, rows: &[VolumeRow]) -> Result<(), VolumeError> {
-    let mut seen: BTreeMap<String, Vec<&VolumeRow>> = BTreeMap::new();
-    for row in rows {
-        let files = row.inputs.iter().chain(&row.targets).chain(&row.labels);
-        let files = files.map(|file| format!("file `{}`", file.display()));
-        for key in files.chain([format!("position `{}`", row.position)]) {
-            let others = seen.entry(key.clone()).or_default();
+fn check_splits(
+    path: &Path,
+    rows: &[VolumeRow],
+    files: &[Vec<PathBuf>],
+) -> Result<(), VolumeError> {
+    let mut seen: BTreeMap<(&str, &OsStr), Vec<&VolumeRow>> = BTreeMap::new();
+    for (row, files) in rows.iter().zip(files) {
+        let files = files.iter().zip(row.files());
+        let files =
+            files.map(|(real, file)| ("file", real.as_os_str(), file.display().to_string()));
+        let position = ("position", OsStr::new(&row.position), row.position.clone());
+        for (kind, key, text) in files.chain([position]) {
+            let others = seen.entry((kind, key)).or_default();
             if let Some(other) =
                 others.iter().find(|other| other.split != row.split && other.meets(row))
             {
                 let name = |row: &VolumeRow| row.split.clone().unwrap_or_else(|| "none".to_owned());
                 return Err(field(
                     path,
-                    &key,
+                    &format!("{kind} `{text}`"),
                     format!(
                         "in split `{}` on line {} and `{}` on line {}",
                         name(other),
@@ -277,7 +330,12 @@ fn check_splits(path: &Path, rows: &[VolumeRow]) -> Result<(), VolumeError> {
                     "one split, or blocks that do not meet along z, y or x",
                 ));
             }
-            others.push(row);
+            let is_same = |other: &&VolumeRow| {
+                other.split == row.split && other.ranges[1..] == row.ranges[1..]
+            };
+            if !others.iter().any(|other| is_same(other)) {
+                others.push(row);
+            }
         }
     }
     Ok(())

@@ -176,10 +176,6 @@ impl VolumePatches {
         let mut digest = Digest::new("updraft volume patches").number(pairs.len());
         for pair in &pairs {
             check_pair(pair, &pairs[0], &config)?;
-            digest = digest.text(&pair.input.fingerprint());
-            if let Some(target) = pair.target.volume() {
-                digest = digest.text(&target.fingerprint());
-            }
         }
         let total = pairs.len() as u64;
         let (mut left, mut ready, mut positions) = (config.memory_bytes, Vec::new(), Vec::new());
@@ -202,6 +198,13 @@ impl VolumePatches {
                     (VolumeTarget::Labels(target), Some(own))
                 }
             };
+            digest = digest.text(&input.fingerprint());
+            if let Some(target) = target.volume() {
+                digest = digest.text(&target.fingerprint());
+            }
+            if let Some(own) = &own {
+                digest = digest.text(&own.counts().0.to_string());
+            }
             ready.push(VolumePair { input, target });
             positions.push(own.filter(|_| config.foreground.is_some()));
             progress(Progress { done: ready.len() as u64, total, unit: ProgressUnit::Samples });

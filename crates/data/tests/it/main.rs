@@ -20,6 +20,7 @@ mod folder;
 mod generated;
 #[cfg(feature = "burn")]
 mod large;
+mod manifest;
 mod moving;
 mod parity;
 mod patches;

@@ -1,21 +1,20 @@
 //! Patches of volumes: the same place of input and target, balanced, normalized, from any split.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use updraft_data::{
     Augment, Axis, CellsConfig, Delimiter, Elastic, Flip, Foreground, Intensity, Loader, Noise,
-    OpenConfig, Order, PatchConfig, QuarterTurn, Raster, SampleConfig, TargetBatch, TensorBatch,
-    TiffWriteConfig, Volume, VolumeManifest, VolumePair, VolumePatches, VolumeScale, VolumeSource,
-    VolumeTarget, Workers, draw_cells, volume_statistics, write_cells, write_volume,
+    OpenConfig, Order, PatchConfig, QuarterTurn, Raster, SampleConfig, SampleSource, TargetBatch,
+    TensorBatch, TiffWriteConfig, Volume, VolumeManifest, VolumePair, VolumePatches, VolumeScale,
+    VolumeSource, VolumeTarget, Workers, draw_cells, open_volume, volume_statistics, write_cells,
+    write_volume,
 };
 
 use crate::files::{message, shared};
 
 /// A volume of two frames whose every value says where it is.
-fn places(name: &str, channels: usize, sides: &[usize], sign: f32) -> Volume {
+pub(super) fn places(name: &str, channels: usize, sides: &[usize], sign: f32) -> Volume {
     let count = channels * sides.iter().product::<usize>();
     let frame = |frame: usize| {
         let values = (0..count).map(|at| sign * (at + frame * count) as f32);
@@ -177,7 +176,7 @@ fn a_volume_beyond_the_memory_is_read_region_by_region_to_the_same_patches() {
     let path = folder.path().join("volume.ome.tif");
     write_volume(&path, &places("v", 2, &[6, 50, 60], 1.0), &TiffWriteConfig::default()).unwrap();
     let batch = |memory_bytes| {
-        let input = updraft_data::open_volume(&path, &OpenConfig::default()).unwrap();
+        let input = open_volume(&path, &OpenConfig::default()).unwrap();
         let config = PatchConfig::new(&[2, 16, 16], 30)
             .with_scales(VolumeScale::ZScore, VolumeScale::None)
             .with_memory_bytes(memory_bytes);
@@ -254,66 +253,29 @@ fn pairs_that_do_not_fit_are_named() {
     );
 }
 
-fn manifest(folder: &Path, text: &str) -> Result<VolumeManifest, String> {
-    let path = folder.join("manifest.csv");
-    fs::write(&path, text).unwrap();
-    let message = |error| message(&error).replace(&path.display().to_string(), "manifest.csv");
-    VolumeManifest::open(&path, Delimiter::Comma).map_err(message)
-}
-
 #[test]
-fn a_manifest_lists_channels_targets_splits_and_blocks() {
+fn values_that_changed_in_a_file_change_the_fingerprint() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["a", "b", "c"] {
-        let volume = places(name, 1, &[4, 6, 8], 1.0);
-        let path = folder.path().join(format!("{name}.tif"));
-        write_volume(path, &volume, &TiffWriteConfig::default()).unwrap();
-    }
-    let text = "split,input.one,input.two,target,position,x\n\
-                train,a.tif,b.tif,c.tif,p,0:3\ntest,a.tif,b.tif,c.tif,p,4:8\n";
-    let listed = manifest(folder.path(), text).unwrap();
-    let pairs = listed.pairs(Some("test"), &OpenConfig::default()).unwrap();
-    assert_eq!(pairs.len(), 1);
-    assert_eq!(
-        (pairs[0].input.spec().raster.channels, pairs[0].input.spec().sides()),
-        (2, [4, 6, 4])
-    );
-    assert!(matches!(pairs[0].target, VolumeTarget::Image(_)));
-    assert_eq!(listed.pairs(None, &OpenConfig::default()).unwrap().len(), 2);
-    let refused = |text: &str| manifest(folder.path(), text).unwrap_err();
-    let meets = refused("split,input,position,x,t\ntrain,a.tif,p,0:4,0:1\ntest,b.tif,p,3:8,1:2\n");
-    assert_eq!(
-        meets,
-        "`manifest.csv`: position `p` is in split `train` on line 2 and `test` on line 3; expected \
-         one split, or blocks that do not meet along z, y or x"
-    );
-    let file_twice = refused("split,input\ntrain,a.tif\ntest,a.tif\n");
-    assert!(
-        file_twice.contains("a.tif` is in split `train` on line 2 and `test` on line 3"),
-        "{file_twice}"
-    );
-    assert!(refused("split,input\ntrain,gone.tif\n").starts_with(
-        "`manifest.csv`: line 2, column `input` is `gone.tif`, which is not there; expected a file"
-    ));
-    assert!(
-        refused("input,x\na.tif,5:2\n").contains("column `x` is `5:2`; expected a range such as")
-    );
-    assert!(refused("input,splti\na.tif,x\n").contains("a column is `splti`; expected input, "));
-    assert!(refused("split\ntrain\n").contains("expected a column `input`"));
-    assert!(
-        refused("input,target,labels\na.tif,a.tif,a.tif\n").contains("expected one of the two")
-    );
-    let none = listed.pairs(Some("val"), &OpenConfig::default()).err().unwrap();
-    assert!(
-        message(&none).ends_with("the column `split` is no `val`; expected test, train"),
-        "{none}"
-    );
-    let beyond = manifest(folder.path(), "input,x\na.tif,0:9\n").unwrap();
-    let error = beyond.pairs(None, &OpenConfig::default()).err().unwrap();
-    assert!(
-        message(&error)
-            .contains("the range of x is 0..9; expected a range of at least 1 within 0..8")
-    );
+    let path = |name: &str| folder.path().join(name);
+    let print = |image: u16, label: u16| {
+        for (name, value) in [("image.tif", image), ("mask.tif", label)] {
+            let mut values: Vec<u16> = (0..48).map(|at| at % 2).collect();
+            values[7] = value;
+            let frame = Raster::try_new(1, &[6, 8], values).unwrap();
+            let volume = Volume::try_new(name, vec![frame], [None; 3]).unwrap();
+            write_volume(path(name), &volume, &TiffWriteConfig::default()).unwrap();
+        }
+        let [input, mask] = ["image.tif", "mask.tif"]
+            .map(|name| open_volume(path(name), &OpenConfig::default()).unwrap());
+        let pair = VolumePair { input, target: VolumeTarget::Labels(mask) };
+        let config =
+            PatchConfig::new(&[4, 4], 2).with_scales(VolumeScale::ZScore, VolumeScale::None);
+        patches(vec![pair], config).fingerprint()
+    };
+    let first = print(1, 1);
+    assert_eq!(print(1, 1), first);
+    assert_ne!(print(9, 1), first);
+    assert_ne!(print(1, 0), first);
 }
 
 #[test]
@@ -349,7 +311,7 @@ fn the_positions_at_hand_are_drawn_from() {
     let Some(folder) = shared("microscopy/labelfree2d") else { return };
     let open = |name: &str| {
         let config = OpenConfig { pages: updraft_data::PageAxis::Frames, series: 0 };
-        updraft_data::open_volume(folder.join(name), &config).unwrap()
+        open_volume(folder.join(name), &config).unwrap()
     };
     let pair = VolumePair {
         input: open("pos01_phase.tif"),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use updraft_data::{
-    Digest, Progress, ProgressUnit, SampleSource, VolumePair, VolumePatches, VolumeSource,
-    VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
+    DataError, Digest, Progress, ProgressUnit, SampleSource, VolumePair, VolumePatches,
+    VolumeSource, VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
 };
 
 use super::data_plan::{DataPlan, TargetKind};
@@ -97,6 +97,7 @@ impl ImagePairs {
                 draw(plan, seed, progress)?
             }
         };
+        let (inputs, targets) = channels_of(&train, &test)?;
         let config = plan.patch_config();
         let mut test_config = config.clone();
         test_config.foreground = None;
@@ -108,17 +109,6 @@ impl ImagePairs {
             // Runs of all seeds are scored on the same windows.
             std => test.with_noise(std as f32, NOISE_SEED),
         };
-        let channels = |pair: &VolumePair| match &pair.target {
-            VolumeTarget::Image(target) => {
-                (pair.input.spec().raster.channels, target.spec().raster.channels)
-            }
-            _ => (pair.input.spec().raster.channels, 1),
-        };
-        let (inputs, targets) = channels(&train.pairs()[0]);
-        if channels(&test.patches().pairs()[0]) != (inputs, targets) {
-            let reason = "the test volumes have other channels than the training volumes";
-            return Err(RunError::Unusable { reason: reason.to_owned() });
-        }
         let fingerprint = Digest::new("updraft image pairs")
             .text(&train.fingerprint())
             .text(&test.fingerprint())
@@ -177,6 +167,36 @@ fn of_kind(plan: &DataPlan, pair: VolumePair) -> VolumePair {
     match plan.target {
         TargetKind::Labels | TargetKind::Image => pair,
         TargetKind::Input => VolumePair { target: plan.own_target(&pair.input), ..pair },
+    }
+}
+
+/// Channels of the inputs and of the targets, which the test volumes must share; 1 of a mask.
+fn channels_of(train: &[VolumePair], test: &[VolumePair]) -> Result<(usize, usize), RunError> {
+    let of = |pairs: &[VolumePair]| {
+        let pair = pairs.first()?;
+        let (targets, files) = match &pair.target {
+            VolumeTarget::Image(target) => {
+                let files = format!("`{}` with the target `{}`", pair.input.name(), target.name());
+                (target.spec().raster.channels, files)
+            }
+            _ => (1, format!("`{}`", pair.input.name())),
+        };
+        Some(((pair.input.spec().raster.channels, targets), files))
+    };
+    let Some((channels, name)) = of(train) else { return Err(DataError::Empty.into()) };
+    match of(test) {
+        Some((others, other)) if others != channels => {
+            let text =
+                |(inputs, targets)| format!("{inputs} of the input and {targets} of the target");
+            let reason = format!(
+                "the test volume {other} has other channels, {}, than the training volume {name}, \
+                 {}; list files of the same channels for both",
+                text(others),
+                text(channels)
+            );
+            Err(RunError::Unusable { reason })
+        }
+        _ => Ok(channels),
     }
 }
 

@@ -29,12 +29,11 @@ pub(super) fn open_manifest(plan: &DataPlan, path: &Path) -> Result<VolumeManife
             }
         }
     } else {
-        let positions: BTreeSet<&str> = rows.iter().map(|row| row.position.as_str()).collect();
-        if positions.len() < 2 {
+        let positions = manifest.positions();
+        if positions < 2 {
             let expected = format!(
-                "a fraction of at least 2 positions, and `{place}` has {}; or give it a column \
-                 `split`",
-                positions.len()
+                "a fraction of at least 2 positions that share no voxels, and `{place}` has \
+                 {positions}; or give it a column `position` or `split`"
             );
             return refuse("data.test_fraction", plan.test_fraction.to_string(), expected);
         }
