@@ -38,6 +38,7 @@ use updraft_run::{Registry, RunError, TASKS};
 use updraft_tune::TuneError;
 
 use arguments::{Arguments, Command};
+use predictions::PartFailed;
 use terminal::{print, print_json};
 
 /// A model that was trained by a run, ready to predict.
@@ -205,6 +206,9 @@ struct Failed(String);
 
 /// Errors that arguments, configuration or data can fix have another exit code.
 fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(part) = error.downcast_ref::<PartFailed>() {
+        return part.code;
+    }
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()
             || cause.downcast_ref::<CollectiveError>().is_some_and(|error| !error.is_input())
@@ -225,5 +229,13 @@ mod tests {
         let unlike = CollectiveError::Disagreement { what, rank: 1, expected, found };
         assert_eq!(exit_code(&unlike.into()), BAD_INPUT);
         assert_eq!(exit_code(&CollectiveError::Lost { rank: 1 }.into()), RUN_FAILED);
+    }
+
+    #[test]
+    fn a_part_that_failed_keeps_its_exit_code() {
+        for code in [BAD_INPUT, RUN_FAILED] {
+            let failed = PartFailed { code, reason: String::new() };
+            assert_eq!(exit_code(&failed.into()), code);
+        }
     }
 }

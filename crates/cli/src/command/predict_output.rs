@@ -9,7 +9,7 @@ use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_distributed::{Collective, Shared};
 use updraft_run::{ComponentFiles, FilePrediction, Registry, TablePrediction};
-use updraft_trainer::Metric;
+use updraft_trainer::{Metric, Unit};
 
 use super::OpenedRun;
 use super::predict::{PredictArgs, device_of, show_layers};
@@ -199,7 +199,11 @@ pub(super) fn run_to_file(
         crate::print(&count(components, "component"))?;
     }
     for Metric { spec, value } in &written.metrics {
-        crate::print(&format!("{:<22} {}", spec.name, metric_text(spec, *value)))?;
+        let unit = match (&spec.unit, value) {
+            (Unit::Of(unit), Some(_)) => format!(" {unit}"),
+            _ => String::new(),
+        };
+        crate::print(&format!("{:<22} {}{unit}", spec.name, metric_text(spec, *value)))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use updraft_run::{
     Beginning, ConfigError, LayerTimes, Observer, Plan, Registry, RunError, RunFolder, Trained,
     Training, UnusedKey,
 };
-use updraft_trainer::{Control, Ending, Event};
+use updraft_trainer::{Control, Ending, Event, NonFinite};
 
 use super::launch::note_run;
 use super::would::{Would, find_inputs, of_training};
@@ -29,7 +29,7 @@ use crate::progress::{Display, duration, evaluation_text};
 use crate::ranks::{Connected, Quiet, open_on_ranks, refuse_on_ranks};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
-use crate::{layer_table, stop};
+use crate::{Failed, layer_table, stop};
 
 const PROFILE_OF_RESUMED: &str = "--profile is for a new run; a resumed one continues with the \
     settings in its plan.toml, where keys of performance may be edited";
@@ -54,7 +54,8 @@ Examples:
 pub(crate) struct TrainCommand {
     #[command(flatten)]
     pub(super) train: TrainArgs,
-    /// Print the algorithm of each convolution with the reason, instead of training
+    /// Print the algorithm of each convolution, without those of KAN layers, with the reason, instead
+    /// of training
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
     #[command(flatten)]
@@ -171,6 +172,7 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return explain_kernels(&plan, args);
     }
     let files = files_to_predict(&plan);
+    let ignores = plan.train.non_finite == NonFinite::Ignore;
     let ranks = Connected::start(&plan.train.distributed, |local_rank| {
         restart_to_resume(args, &plan, local_rank)
     })?;
@@ -188,9 +190,21 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         say_how_to_resume("train", path);
         return Ok(());
     }
-    next_predict(path, files, "");
+    let loss = trained.test.as_ref().and_then(|test| test.value("loss"));
+    let diverged = loss.filter(|loss| !loss.is_finite() && !ignores);
+    if diverged.is_none() {
+        next_predict(path, files, "");
+    }
     json.print(&json!({ "run": path.to_string_lossy(), "test": trained.test }))?;
-    Ok(())
+    match diverged {
+        None => Ok(()),
+        Some(loss) => Err(Failed(format!(
+            "the test loss is {loss}: the training of `{}` may have diverged; lower \
+             `train.learning_rate`, or look at the test data",
+            path.display()
+        ))
+        .into()),
+    }
 }
 
 /// Prints the algorithms of the model's convolutions to standard output.

@@ -14,7 +14,7 @@ use crate::exit_code;
 pub(crate) struct PartFailed {
     /// The exit code of its error.
     pub(crate) code: u8,
-    pub(super) reason: String,
+    pub(crate) reason: String,
 }
 
 /// What a rank sends after its part.

@@ -28,7 +28,7 @@ figure { margin: 0; min-width: 0; } figure.wide { grid-column: 1 / -1; overflow-
 figure.wide svg { min-width: 44rem; max-width: none; }
 figcaption { margin: .8rem 0 .3rem; }
 .scroll { overflow-x: auto; }
-.tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
+.tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin-bottom: .8rem; }
 .tiles div { width: 7.5rem; font-size: 12px; line-height: 1.3; overflow-wrap: anywhere; }
 .tiles img { display: block; image-rendering: pixelated; }
 table { border-collapse: collapse; }
@@ -208,6 +208,10 @@ fn sentence(summary: &Value, schema: &RunSchema) -> String {
     };
     let _ =
         write!(text, " after {} updates of {} parameters", summary["steps"], summary["parameters"]);
+    // JSON has no NaN and no infinity.
+    if summary["test"].get("loss").is_some_and(Value::is_null) {
+        text.push_str(", with a test loss that is not a finite number");
+    }
     for metric in schema.metrics.iter().skip(1) {
         if let Some(value) = summary["test"][metric.name.as_ref()].as_f64() {
             let value = match metric.unit {

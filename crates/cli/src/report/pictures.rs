@@ -18,7 +18,7 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
             Picture::Confusion { title, classes, counts } => {
                 confusion(title.as_deref(), classes, counts)
             }
-            Picture::Tiles { title, tiles } => images(title, tiles),
+            Picture::Tiles { title, tiles, per_row } => images(title, tiles, *per_row),
             Picture::Points { title, x_name, y_name, points, has_diagonal } => {
                 let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
                 scatter(title, (x_name, y_name), &points, *has_diagonal)?
@@ -102,19 +102,25 @@ fn named_bars(title: &str, value_name: &str, bars: &[Bar]) -> String {
     table
 }
 
-fn images(title: &str, tiles: &[Tile]) -> String {
+fn images(title: &str, tiles: &[Tile], per_row: Option<usize>) -> String {
     let mut body = format!(
         "<figure class=\"wide\">\n<figcaption>{}</figcaption>\n<div class=\"tiles\">\n",
         escape(title)
     );
-    for Tile { height, width, png, caption } in tiles {
-        let (png, caption) = (escape(png), escape(caption));
-        let _ = writeln!(
-            body,
-            "<div><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\" width=\"96\" height=\"{:.0}\">\
-             <span>{caption}</span></div>",
-            96.0 * *height as f64 / (*width).max(1) as f64,
-        );
+    let per_row = per_row.unwrap_or(tiles.len()).max(1);
+    for (at, row) in tiles.chunks(per_row).enumerate() {
+        if at > 0 {
+            body.push_str("</div>\n<div class=\"tiles\">\n");
+        }
+        for Tile { height, width, png, caption } in row {
+            let (png, caption) = (escape(png), escape(caption));
+            let _ = writeln!(
+                body,
+                "<div><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\" width=\"96\" \
+                 height=\"{:.0}\"><span>{caption}</span></div>",
+                96.0 * *height as f64 / (*width).max(1) as f64,
+            );
+        }
     }
     body.push_str("</div>\n</figure>\n");
     body
@@ -130,12 +136,23 @@ mod tests {
         let tile = Tile::try_new(1, 1, vec![9; 3], "b as a".to_owned()).expect("a pixel");
         let all = [
             Picture::Confusion { title: None, classes, counts: vec![vec![3, 1], vec![0, 0]] },
-            Picture::Tiles { title: "mistakes".to_owned(), tiles: vec![tile] },
+            Picture::Tiles { title: "mistakes".to_owned(), tiles: vec![tile], per_row: None },
         ];
         let page = pictures(&all).expect("drawn");
         for expected in ["a&lt;", "75.0 %", "a&lt; as b: 1", "data:image/png", "b as a"] {
             assert!(page.contains(expected), "`{expected}` is missing");
         }
+    }
+
+    #[test]
+    fn images_stand_in_rows_of_a_number() {
+        let tile = || Tile::try_new(1, 1, vec![9; 3], "input".to_owned()).expect("a pixel");
+        let rows = |per_row| {
+            let tiles = vec![tile(), tile(), tile(), tile(), tile()];
+            let all = [Picture::Tiles { title: "windows".to_owned(), tiles, per_row }];
+            pictures(&all).expect("drawn").matches("<div class=\"tiles\">").count()
+        };
+        assert_eq!([None, Some(2), Some(5), Some(9)].map(rows), [1, 3, 1, 1]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod command;
 mod compare;
 mod data;
 mod determinism;
+mod diverged;
 mod dry_run;
 mod help;
 mod hostile;

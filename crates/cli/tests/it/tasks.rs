@@ -330,42 +330,6 @@ fn warming_up_flex_for_any_task_says_that_there_is_nothing_to_warm() {
     }
 }
 
-#[test]
-fn a_diverged_run_ends_with_another_exit_code_than_bad_input() {
-    for small in &TASKS {
-        let dir = tempfile::tempdir().expect("temporary folder");
-        let diverging = "train.optimizer={ kind = \"sgd\", momentum = 0.0 }";
-        let sets = [diverging, "train.learning_rate=1e30", "train.schedule={kind='constant'}"];
-        let said = run(dir.path(), &texts(&small.arguments("train", &sets)));
-        assert_eq!(said.code, 1, "{}: {}", small.task, said.stderr);
-        assert!(said.stderr.contains("not finite"), "{}", said.stderr);
-        // The same of a comparison, whose runs are processes of their own.
-        let mut arguments = small.arguments("compare", &sets);
-        let arms = ["--seeds", "1", "--arm", "train.workers=0", "--arm", "train.workers=1"];
-        arguments.extend(arms.map(str::to_owned));
-        let said = run(dir.path(), &texts(&arguments));
-        assert_eq!(said.code, 1, "{}: {}", small.task, said.stderr);
-        let bad = run(dir.path(), &texts(&small.arguments("train", &["train.epochs=0"])));
-        assert_eq!(bad.code, 2, "{}", bad.stderr);
-    }
-}
-
-#[test]
-fn a_run_that_ignores_what_is_not_finite_still_has_a_page() {
-    for small in &TASKS {
-        let dir = tempfile::tempdir().expect("temporary folder");
-        let diverging = "train.optimizer={ kind = \"sgd\", momentum = 0.0 }";
-        let sets = [
-            diverging,
-            "train.learning_rate=1e30",
-            "train.schedule={kind='constant'}",
-            "train.non_finite={kind='ignore'}",
-        ];
-        let folder = small.succeed(dir.path(), "train", &sets).run_folder();
-        succeed(dir.path(), &["report", folder.to_str().expect("text")]);
-    }
-}
-
 #[cfg(unix)]
 #[test]
 fn a_command_that_is_advised_begins_with_the_name_that_the_program_was_started_by() {

@@ -42,6 +42,24 @@ impl ModuleVisitor for Draw {
     }
 }
 
+/// The number of parameters that have gradients, without what norms and quantizers keep of batches.
+pub(super) fn trained_parameters<M: Module>(model: &M) -> usize {
+    let mut count = CountTrained(0);
+    model.visit(&mut count);
+    count.0
+}
+
+struct CountTrained(usize);
+
+impl ModuleVisitor for CountTrained {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        // States always have a value; a parameter may be drawn later.
+        if !param.is_initialized() || param.val().is_require_grad() {
+            self.0 += param.lazy_shape().num_elements();
+        }
+    }
+}
+
 /// Returns an error for a key that freezes parameters which the model does not have.
 fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
     Freeze::check(&plan.train.freeze, model).map_err(|error| match error {
@@ -69,5 +87,32 @@ fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
             Err(RunError::Unusable { reason })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
+
+    use super::*;
+
+    #[derive(Module, Debug)]
+    struct Net {
+        linear: Linear,
+        norm: BatchNorm,
+    }
+
+    #[test]
+    fn what_norms_keep_of_batches_is_no_parameter() {
+        let device = Device::flex().autodiff();
+        let net = Net {
+            linear: LinearConfig::new(3, 4).init(&device),
+            norm: BatchNormConfig::new(4).init(&device),
+        };
+        // Before and after the parameters are drawn.
+        for _ in 0..2 {
+            assert_eq!(trained_parameters(&net), 3 * 4 + 4 + 2 * 4);
+            net.visit(&mut Draw);
+        }
     }
 }

@@ -16,7 +16,7 @@ use updraft_trainer::{
 
 use super::check_start::check_start;
 use super::layer_times::{TraceFiles, Tracer};
-use super::new_model::new_model;
+use super::new_model::{new_model, trained_parameters};
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, open_shared};
 use super::training_device::training_device;
@@ -186,7 +186,7 @@ pub(super) fn train<W: Workload>(
     let policy = plan.precision;
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
-    let parameters = model.num_params();
+    let parameters = trained_parameters(&model);
     let multiply_adds = workload.multiply_adds(&model);
     let curves = workload.curves(&model);
     let optimizer = plan.train.optimizer.init();

@@ -14,7 +14,7 @@ pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
             ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
         ])
         .edit(Edit::Reported)
-        .check("of weights that are finite and at least 0, one of them above 0", |penalty| {
+        .check("a table with `l1`, `entropy` or `roughness`, each finite and at least 0, and one above 0", |penalty| {
             penalty.is_valid() && !penalty.is_zero()
         })
 }

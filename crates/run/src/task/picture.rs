@@ -25,6 +25,9 @@ pub enum Picture {
         title: String,
         /// The images, in the order in which they are shown.
         tiles: Vec<Tile>,
+        /// The number of images in a row; if there is none, as many as fit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        per_row: Option<usize>,
     },
     /// Points with coordinates.
     Points {

@@ -232,7 +232,13 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
     let gone = FilePrediction::new(dir.path().join("gone.tif"), &out);
     assert!(said(&gone).contains("gone.tif"));
     let colored = FilePrediction::new(&image, &out);
-    assert!(said(&colored).contains("3 channels; the run was trained on 2"), "{}", said(&colored));
+    assert!(
+        said(&colored).contains(
+            "its number of channels is 3; that of the images the run was trained on is 2"
+        ),
+        "{}",
+        said(&colored)
+    );
     let cells_dir = dir.path().join("cells");
     cells(&cells_dir, &[40, 56], "segmentation");
     let mut other = FilePrediction::new(cells_dir.join("field002_fluorescence.ome.tif"), &out);

@@ -129,7 +129,10 @@ fn pictures_show_visible_patches_prediction_and_truth() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let trained = train(&plan(&sets), dir.path(), None, &mut Watcher::default());
         let pictures = trained.folder.pictures().expect("pictures");
-        let [Picture::Tiles { title, tiles }] = &pictures[..] else { panic!("{pictures:?}") };
+        let [Picture::Tiles { title, tiles, per_row }] = &pictures[..] else {
+            panic!("{pictures:?}")
+        };
+        assert_eq!(*per_row, Some(3));
         assert_eq!(title.contains("not by the truth"), sets.len() == 1, "{title}");
         assert!(tiles.len() >= 3 && tiles.len().is_multiple_of(3), "{}", tiles.len());
         for captions in tiles.chunks(3) {
@@ -204,7 +207,12 @@ fn a_trained_network_reconstructs_whole_files() {
         let path = dir.path().join("colors.ome.tif");
         write_volume(&path, &colors, &Default::default()).expect("written");
         let said = refused(&|request| request.input = path.clone());
-        assert!(said.contains("3 channels; the run was trained on 1"), "{said}");
+        assert!(
+            said.contains(
+                "its number of channels is 3; that of the images the run was trained on is 1"
+            ),
+            "{said}"
+        );
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn pictures(
     let mut pictures = vec![Picture::Confusion { title: None, classes, counts }];
     if !tiles.is_empty() {
         let title = "The most confident mistakes on test images".to_owned();
-        pictures.push(Picture::Tiles { title, tiles });
+        pictures.push(Picture::Tiles { title, tiles, per_row: None });
     }
     Ok(pictures)
 }

@@ -209,10 +209,11 @@ fn of_masks(
     let (mut surface, mut hausdorff, mut frames) = (0.0, 0.0_f64, 0);
     let spec = *target.spec();
     let sides = spec.raster.sides();
-    let voxel = &spec.voxel_um[3 - sides.len()..];
-    let is_known = voxel.iter().all(Option::is_some);
-    let spacing: Vec<f64> =
-        voxel.iter().map(|um| if is_known { um.unwrap_or(1.0) } else { 1.0 }).collect();
+    // A prediction has the voxel size of its input, which a mask often lacks.
+    let known = [&spec, predicted.spec()].into_iter().find_map(|spec| {
+        spec.voxel_um[3 - sides.len()..].iter().copied().collect::<Option<Vec<f64>>>()
+    });
+    let (is_known, spacing) = (known.is_some(), known.unwrap_or_else(|| vec![1.0; sides.len()]));
     for frame in 0..spec.frames {
         let own = classes_of(&predicted.read(&predicted.spec().frame(frame))?, LabelKind::Classes);
         let other = classes_of(&target.read(&spec.frame(frame))?, labels);

@@ -20,6 +20,8 @@ use crate::task::image_pairs::data_plan::{DataPlan, TargetKind};
 use crate::task::penalty::{penalty_key, read_penalty};
 use crate::task::pretrained::refuse_encoder;
 
+const DECIDED_BY_CORE: &[&str] = &["model.kind", "model.core"];
+
 const KIND: Key<ModelKind> =
     Key::new(
     "model.kind",
@@ -61,7 +63,8 @@ const WIDTHS: Key<[usize; 3]> = Key::new(
     "model.widths",
     "dual-autoencoder only: channels at a half, a quarter and an eighth of the sides",
 )
-.default("[384, 128, 64]");
+.default("[384, 128, 64]")
+.check("three whole numbers above 0, such as [64, 32, 16]", |widths| !widths.contains(&0));
 const LATENT: Key<usize> =
     Key::new("model.latent", "dual-autoencoder only: channels of the latent").default("16");
 const CORE: Key<CoreLayer> = Key::new(
@@ -72,18 +75,24 @@ const CORE: Key<CoreLayer> = Key::new(
 const ATTENTION: Key<LatentAttention> =
     Key::new("model.attention", "dual-autoencoder only: `bam`, `cbam`, `eca` or `none`")
         .default(r#""bam""#);
-const INTERVALS: Key<usize> =
-    Key::new("model.intervals", "dual-autoencoder only: intervals of each spline")
-        .default("3")
-        .check("1 to 4096", |intervals| (1..=4096).contains(intervals));
-const DEGREE: Key<usize> = Key::new("model.degree", "dual-autoencoder only: degree of the splines")
-    .default("2")
-    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
+const INTERVALS: Key<usize> = Key::new(
+    "model.intervals",
+    "dual-autoencoder only: intervals of each spline; `conv` has as many parameters",
+)
+.default("3")
+.check("1 to 4096", |intervals| (1..=4096).contains(intervals))
+.decided_by(DECIDED_BY_CORE);
+const DEGREE: Key<usize> =
+    Key::new("model.degree", "dual-autoencoder only: degree of the splines, in the same way")
+        .default("2")
+        .check("0 to 15", |degree| *degree <= MAX_DEGREE)
+        .decided_by(DECIDED_BY_CORE);
 const BOUNDED_INPUTS: Key<bool> = Key::new(
     "model.bounded_inputs",
     "dual-autoencoder only: keep the inputs of splines inside their grid",
 )
-.default("true");
+.default("true")
+.decided_by(DECIDED_BY_CORE);
 const OUTPUT_RANGE: Key<[f32; 2]> = Key::new(
     "model.output_range",
     "dual-autoencoder only: smallest and largest output, by a sigmoid",
@@ -128,9 +137,9 @@ const ENCODER: Key<PathBuf> = Key::new(
 )
 .check("a path", |path| !path.as_os_str().is_empty());
 const PENALTY: Key<Penalty> = penalty_key(
-    "dual-autoencoder only: a number for its splines, added to the loss and reported as `loss-penalty`",
+    "dual-autoencoder only: weights of what is added to the loss for its splines, reported as `loss-penalty`",
 )
-.decided_by(&["model.kind", "model.core"]);
+.decided_by(DECIDED_BY_CORE);
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
@@ -271,21 +280,29 @@ impl ModelPlan {
             let expected = "`unet` for masks and for volumes: an autoencoder returns images";
             return Err(settings.refuse("model.kind", "\"dual-autoencoder\"", expected));
         }
+        let core = settings.value(&CORE)?;
+        let has_splines = core == CoreLayer::Kan;
         let mut config = DualAutoencoderConfig::new()
             .with_widths(settings.value(&WIDTHS)?)
             .with_latent(settings.value(&LATENT)?)
-            .with_core(settings.value(&CORE)?)
-            .with_attention(settings.value(&ATTENTION)?)
-            .with_intervals(settings.value(&INTERVALS)?)
-            .with_degree(settings.value(&DEGREE)?)
-            .with_bounded_inputs(settings.value(&BOUNDED_INPUTS)?)
+            .with_core(core)
+            .with_attention(settings.value(&ATTENTION)?);
+        // Convolutions in place of splines have as many parameters as these.
+        if core != CoreLayer::None {
+            config = config
+                .with_intervals(settings.value(&INTERVALS)?)
+                .with_degree(settings.value(&DEGREE)?);
+        }
+        if has_splines {
+            config = config.with_bounded_inputs(settings.value(&BOUNDED_INPUTS)?);
+        }
+        config = config
             .with_output_range(settings.option(&OUTPUT_RANGE)?)
             .with_decoder_skips(settings.value(&DECODER_SKIPS)?)
             .with_residual(settings.value(&RESIDUAL)?)
             .with_dropout(settings.value(&DROPOUT)?);
         config.conv_bias = settings.value(&CONV_BIAS)?;
         config.validate().map_err(|error| refuse_dual(settings, &error))?;
-        let has_splines = config.core == CoreLayer::Kan;
         let coefficients = config.intervals + config.degree;
         let penalty = match has_splines {
             true => read_penalty(settings, &PENALTY, coefficients)?,

@@ -74,7 +74,8 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
         }
     }
     let title = "Test windows: input, ground truth, prediction, error".to_owned();
-    Ok(vec![Picture::Tiles { title, tiles }])
+    let per_row = tiles.len().checked_div(shown);
+    Ok(vec![Picture::Tiles { title, tiles, per_row }])
 }
 
 /// The middle slice of a channel.

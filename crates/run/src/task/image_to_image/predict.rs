@@ -99,14 +99,14 @@ impl<C: Converts> ImageConverter<C> {
         let (spec, axes) = (*source.spec(), self.own.data.patch.len());
         if spec.raster.channels != self.shape.inputs {
             return Err(refuse(format!(
-                "it has {} channels; the run was trained on {}",
+                "its number of channels is {}; that of the images the run was trained on is {}",
                 spec.raster.channels, self.shape.inputs
             )));
         }
         if spec.raster.sides().len() != axes {
             return Err(refuse(format!(
-                "it has {} axes; the run was trained on {axes}: `data.pages` decides what the \
-                 pages of a TIFF are",
+                "it has {} axes; the run was trained on {axes}: without an OME header, `data.pages` \
+                 of the run decides what the pages of a TIFF are",
                 spec.raster.sides().len()
             )));
         }

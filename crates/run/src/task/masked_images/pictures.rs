@@ -84,7 +84,7 @@ pub(super) fn pictures(
         }
     };
     let title = format!("Test windows: visible patches, prediction of the others, truth{scaled}");
-    Ok(vec![Picture::Tiles { title, tiles }])
+    Ok(vec![Picture::Tiles { title, tiles, per_row: Some(3) }])
 }
 
 /// The shape of a window.

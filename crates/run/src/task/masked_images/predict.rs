@@ -74,14 +74,14 @@ impl Reconstructor {
         let (spec, axes) = (*source.spec(), self.own.data.patch.len());
         if spec.raster.channels != self.channels {
             return Err(refuse(format!(
-                "it has {} channels; the run was trained on {}",
+                "its number of channels is {}; that of the images the run was trained on is {}",
                 spec.raster.channels, self.channels
             )));
         }
         if spec.raster.sides().len() != axes {
             return Err(refuse(format!(
-                "it has {} axes; the run was trained on {axes}: `data.pages` decides what the \
-                 pages of a TIFF are",
+                "it has {} axes; the run was trained on {axes}: without an OME header, `data.pages` \
+                 of the run decides what the pages of a TIFF are",
                 spec.raster.sides().len()
             )));
         }
