@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::network::Exact;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
-/// `min(max(x, low), high)`: the identity, ReLU, ReLU6, or any other limits.
+/// `min(max(x, low), high)`: the identity, `ReLU`, `ReLU6`, or any other limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Clip {
     low: f32,

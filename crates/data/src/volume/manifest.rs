@@ -333,7 +333,7 @@ fn check_splits(
             let is_same = |other: &&VolumeRow| {
                 other.split == row.split && other.ranges[1..] == row.ranges[1..]
             };
-            if !others.iter().any(|other| is_same(other)) {
+            if !others.iter().any(is_same) {
                 others.push(row);
             }
         }

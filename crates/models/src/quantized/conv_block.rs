@@ -13,7 +13,7 @@ use super::fake_quantizer::{FakeQuantizer, WeightBits};
 /// Without quantizers it computes as `updraft_conv::ConvNormActivation`, with the same record.
 ///
 /// Quantizers round what the integer network rounds: the weights, the numbers that the convolution
-/// writes, and those of an activation that is a table there; ReLU and ReLU6 are bounds of the
+/// writes, and those of an activation that is a table there; `ReLU` and `ReLU6` are bounds of the
 /// convolution. The norm is part of the weights in the integer network, and of no rounding: each
 /// output channel has a scale, by which the norm's factor multiplies, and no code changes.
 #[derive(Module, Debug)]

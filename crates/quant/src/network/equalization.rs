@@ -20,7 +20,7 @@ struct Pair {
     affine: Vec<usize>,
     /// What the second layer reads.
     between: usize,
-    /// Where it is clipped above, 6 for ReLU6; infinity if nowhere.
+    /// Where it is clipped above, 6 for `ReLU6`; infinity if nowhere.
     limit: f32,
     second: usize,
 }
@@ -35,7 +35,7 @@ impl Graph {
     /// samples equal to that of the weights, or to that of the other channels if the second layer is
     /// depthwise, whose weights have a scale for each channel anyway.
     ///
-    /// With an upper limit between them, such as that of ReLU6, the outputs are the same for these
+    /// With an upper limit between them, such as that of `ReLU6`, the outputs are the same for these
     /// samples only. Channels that reach the limit keep their scale. The others are multiplied, so
     /// that none exceeds the limit: in their old units they have a lower limit, which is at least
     /// their greatest number of the samples.

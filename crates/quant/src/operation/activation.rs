@@ -22,7 +22,7 @@ pub(super) struct Activation {
 
 impl Graph {
     /// `f(x)`, element by element; in int8 a table of 256 codes, or for `max(x, a)`, `min(x, b)` and
-    /// both, such as ReLU6, limits of the layer before it.
+    /// both, such as `ReLU6`, limits of the layer before it.
     ///
     /// # Errors
     /// [`GraphError`] for a function `a·x + b` whose `a` or `b` no f32 holds.

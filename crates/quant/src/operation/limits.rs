@@ -1,4 +1,4 @@
-//! Functions that are limits of a number, such as ReLU6 written as a comparison or as a minimum.
+//! Functions that are limits of a number, such as `ReLU6` written as a comparison or as a minimum.
 
 use super::function::{Binary, Line, Unary};
 use crate::clip::Clip;

@@ -1,4 +1,4 @@
-//! ReLU6 and other limits as bounds of the layer before them.
+//! `ReLU6` and other limits as bounds of the layer before them.
 
 use updraft_quant::slices::{Isa, Pooling, Resizing};
 use updraft_quant::{
