@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from dual_autoencoder import Bam
 from PIL import Image
 from safetensors.numpy import load_file
 from torch import nn
@@ -72,37 +73,6 @@ class Block(nn.Sequential):
 
     def forward(self, x):
         return F.elu(self.norm(self.conv(x)))
-
-
-class Dilated(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 3, padding=4, dilation=4)
-        self.norm = nn.BatchNorm2d(channels)
-
-    def forward(self, x):
-        return F.relu(self.norm(self.conv(x)))
-
-
-class Bam(nn.Module):
-    """The bottleneck attention module: x + x * sigmoid(channels + positions)."""
-
-    def __init__(self, channels):
-        super().__init__()
-        few = max(channels // 16, 1)
-        self.squeeze, self.expand = nn.Linear(channels, few), nn.Linear(few, channels)
-        self.channel_norm = nn.BatchNorm1d(channels)
-        self.reduce, self.collapse = nn.Conv2d(channels, few, 1), nn.Conv2d(few, 1, 1)
-        self.dilated = nn.ModuleList([Dilated(few), Dilated(few)])
-        self.position_norm = nn.BatchNorm2d(1)
-
-    def forward(self, x):
-        channels = self.expand(F.relu(self.squeeze(x.mean((2, 3)))))
-        positions = self.reduce(x)
-        for layer in self.dilated:
-            positions = layer(positions)
-        positions = self.position_norm(self.collapse(positions))
-        return x + x * torch.sigmoid(self.channel_norm(channels)[:, :, None, None] + positions)
 
 
 class Compatible(nn.Module):

@@ -54,8 +54,8 @@ Examples:
 pub(crate) struct TrainCommand {
     #[command(flatten)]
     pub(super) train: TrainArgs,
-    /// Print the algorithm of each convolution, without those of KAN layers, with the reason, instead
-    /// of training
+    /// Instead of training, print the algorithm of each convolution and the reason; KAN convolutions
+    /// are not listed
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
     #[command(flatten)]

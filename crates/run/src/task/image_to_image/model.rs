@@ -82,11 +82,13 @@ const INTERVALS: Key<usize> = Key::new(
 .default("3")
 .check("1 to 4096", |intervals| (1..=4096).contains(intervals))
 .decided_by(DECIDED_BY_CORE);
-const DEGREE: Key<usize> =
-    Key::new("model.degree", "dual-autoencoder only: degree of the splines, in the same way")
-        .default("2")
-        .check("0 to 15", |degree| *degree <= MAX_DEGREE)
-        .decided_by(DECIDED_BY_CORE);
+const DEGREE: Key<usize> = Key::new(
+    "model.degree",
+    "dual-autoencoder only: degree of the splines; `conv` has as many parameters",
+)
+.default("2")
+.check("0 to 15", |degree| *degree <= MAX_DEGREE)
+.decided_by(DECIDED_BY_CORE);
 const BOUNDED_INPUTS: Key<bool> = Key::new(
     "model.bounded_inputs",
     "dual-autoencoder only: keep the inputs of splines inside their grid",
@@ -137,7 +139,7 @@ const ENCODER: Key<PathBuf> = Key::new(
 )
 .check("a path", |path| !path.as_os_str().is_empty());
 const PENALTY: Key<Penalty> = penalty_key(
-    "dual-autoencoder only: weights of what is added to the loss for its splines, reported as `loss-penalty`",
+    "dual-autoencoder only: the penalty of its splines, added to the loss and reported as `loss-penalty`",
 )
 .decided_by(DECIDED_BY_CORE);
 

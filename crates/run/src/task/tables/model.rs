@@ -60,7 +60,7 @@ const DROPOUT: Key<f64> = Key::new("model.dropout", "of hidden features; kan has
     .default("0.1")
     .check("at least 0 and below 1", |dropout| (0.0..1.0).contains(dropout));
 const SPLINE_PENALTY: Key<Penalty> = penalty_key(
-    "kan only: weights of what is added to the loss for its splines, reported as `loss-penalty`",
+    "kan only: the penalty of its splines, added to the loss and reported as `loss-penalty`",
 );
 
 /// More layers than that are a mistake.
