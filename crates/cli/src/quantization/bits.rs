@@ -236,6 +236,17 @@ impl ChosenBits {
             );
             lines.push(hanging("", &chosen));
         }
+        if let Some(FrontPoint { score, agreement, .. }) = &self.tested {
+            let name = sensitivity.score.replace('_', " ");
+            let agreement = agreement.map_or(String::new(), |share| {
+                format!("; {:.2} % of the predictions agree", 100.0 * share)
+            });
+            let tested = format!(
+                "{name} of the {} calibration samples: {score:.4}, in f32 {:.4}{agreement}",
+                sensitivity.samples, sensitivity.score_f32
+            );
+            lines.push(hanging("", &tested));
+        }
         lines.join("\n") + "\n"
     }
 }

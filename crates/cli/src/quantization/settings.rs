@@ -36,6 +36,10 @@ pub(crate) struct QuantizeFlags {
     /// same bits
     #[arg(long, conflicts_with = "plan")]
     only_int8: bool,
+    /// Quantize weights alone: activations stay in f32, so that only the file is smaller, and
+    /// linear layers of a megabyte and more with weights of 4 bits are faster for few samples
+    #[arg(long, conflicts_with_all = ["plan", "only_int8"])]
+    weights_only: bool,
     /// First add outlier channels: scale one channel of each block by this factor; the outputs do
     /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
@@ -70,12 +74,12 @@ pub(crate) struct QuantizeFlags {
     /// Quantize each layer alone with 8, 4, 3 and 2 bits and print how much the outputs change
     #[arg(long)]
     sensitivity: bool,
-    /// Choose bits and layers in f32 so that parameters have at most this fraction of the bytes of
-    /// f32, with the least noise
+    /// Choose 8, 4, 3 or 2 bits or f32 for each layer so that parameters have at most this fraction
+    /// of the bytes of f32, with the least noise
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true)]
     budget: Option<f64>,
-    /// Choose bits and layers in f32 so that the score on the calibration samples falls by at most
-    /// so many points, with the fewest bytes
+    /// Choose 8, 4, 3 or 2 bits or f32 for each layer so that the score on the calibration samples
+    /// falls by at most so many points, with the fewest bytes
     #[arg(long, value_name = "POINTS", value_parser = points, allow_hyphen_values = true)]
     #[arg(conflicts_with = "budget")]
     max_drop: Option<f64>,
@@ -87,14 +91,18 @@ impl QuantizeFlags {
         let quantizer = plan.quantizer()?;
         self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())?;
         let settings = self.over(&plan.quantize);
-        if settings.keep.is_empty() && settings.layers.is_empty() {
-            return Ok(());
+        let refused = |reason: String| RunError::Unusable { reason };
+        settings.check_formats().map_err(refused)?;
+        let (graph, by) = (quantizer.graph()?, settings.quantization(settings.method, ""));
+        if graph.has_schemes() {
+            settings.check_learnt().map_err(refused)?;
         }
-        let by = settings.quantization(settings.method, "");
-        let refused = |error: QuantizeError| RunError::Unusable {
-            reason: format!("{}: {error}", self.names_layer(&error)),
-        };
-        by.check(&quantizer.graph()?).map_err(refused)
+        by.check(&graph)
+            .map_err(|error| refused(format!("{}: {error}", self.names_layer(&error))))?;
+        let Some(budget) = settings.budget else { return Ok(()) };
+        let name = if self.budget.is_some() { "--budget" } else { "`quantize.budget`" };
+        by.check_budget(&graph, &settings.formats(), budget)
+            .map_err(|error| refused(format!("{name}: {error}")))
     }
 
     /// The option or the key that names the layer of an error.
@@ -130,6 +138,7 @@ impl QuantizeFlags {
             separate_sums: set(self.separate_sums, plan.separate_sums),
             plan: self.plan,
             only_int8: self.only_int8,
+            weights_only: set(self.weights_only, plan.weights_only),
             outliers: self.outliers,
             bits: self.bits.or_else(|| plan.bits.filter(|_| !is_choice_given).map(of_bits)),
             asymmetric: set(self.asymmetric, plan.asymmetric),
@@ -160,6 +169,7 @@ pub(crate) struct QuantizeSettings {
     separate_sums: bool,
     pub(super) plan: bool,
     pub(super) only_int8: bool,
+    weights_only: bool,
     pub(super) outliers: Option<f32>,
     bits: Option<WeightFormat>,
     asymmetric: bool,
@@ -186,6 +196,55 @@ impl QuantizeSettings {
             true => format.try_asymmetric().unwrap_or(format),
             false => format,
         }
+    }
+
+    /// Whether the settings change a network that was trained to round with learnt steps.
+    fn check_learnt(&self) -> Result<(), String> {
+        let is_rounded = self.rounding != Rounding::Nearest;
+        let given = [
+            (self.equalize, "--equalize (`quantize.equalize`)"),
+            (self.weights_only, "--weights-only (`quantize.weights_only`)"),
+            (
+                self.bits.is_some() || !self.layers.is_empty(),
+                "--bits (`quantize.bits`) and --layer",
+            ),
+            (is_rounded, "--rounding (`quantize.rounding`)"),
+            (self.every_method, "--every-method"),
+        ];
+        let Some((_, name)) = given.into_iter().find(|(is_given, _)| *is_given) else {
+            return Ok(());
+        };
+        Err(format!(
+            "the network has learnt the steps of its codes with `train.quantization`; leave out {name}"
+        ))
+    }
+
+    /// Whether some weights can have a scale for each group, and zero points, if these are given.
+    fn check_formats(&self) -> Result<(), String> {
+        let mut names: Vec<&str> = self.layers.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("--layer gives `{}` bits twice; give them once", twice[0]));
+        }
+        if self.measures_layers() {
+            return Ok(());
+        }
+        let mut formats = self.bits.iter().chain(self.layers.iter().map(|(_, format)| format));
+        if self.group.is_some() && formats.clone().all(|format| format.bits() == 8) {
+            return Err(
+                "groups with scales of their own are of weights of fewer than 8 bits, and \
+                        no layer has such: give `--bits`, `--layer` or `--budget` as well"
+                    .to_owned(),
+            );
+        }
+        if self.asymmetric && formats.all(|format| format.try_asymmetric().is_err()) {
+            return Err(
+                "zero points are of weights of 4, 3 or 2 bits, and no layer has such: give \
+                        `--bits`, `--layer` or `--budget` as well"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 
     /// The formats that are measured layer by layer.
@@ -221,6 +280,9 @@ impl QuantizeSettings {
         }
         if self.separate_sums {
             by = by.separate_sums();
+        }
+        if self.weights_only {
+            by = by.weights_only();
         }
         if self.bias_correction {
             by = by.bias_correction();

@@ -6,9 +6,10 @@ use super::latency::Latency;
 use super::methods::Compared;
 use crate::wrap::hanging;
 
-/// Score, size and latency in f32 and int8, then notes.
+/// Score, size and latency in f32 and int8, then notes; a network with schemes rounds in f32 too.
 pub(super) fn table(
     evaluation: &Evaluation,
+    has_schemes: bool,
     latencies: &[Latency],
     methods: &[Compared],
     rounded: &[RoundedLayer],
@@ -20,7 +21,7 @@ pub(super) fn table(
     };
     let mib = |bytes: usize| format!("{:.3} MiB", bytes as f64 / f64::from(1 << 20));
     let mut lines = vec![
-        format!("{:24}{:>14}{:>14}", "", "f32", "int8"),
+        format!("{:24}{:>14}{:>14}", "", if has_schemes { "as trained" } else { "f32" }, "int8"),
         format!(
             "{:24}{:>14}{:>14}",
             format!("test {}", evaluation.score.replace('_', " ")),
@@ -70,6 +71,10 @@ pub(super) fn table(
     lines.push(format!(
         "f32 is better for {} samples, int8 for {}: p = {:.3}",
         evaluation.f32_better, evaluation.int8_better, evaluation.p_value
+    ));
+    lines.push(format!(
+        "ranges of activations: {} of {} calibration samples",
+        evaluation.calibration, evaluation.calibration_samples
     ));
     let gains = rounded.iter().filter_map(|layer| Some(layer.rounded_db? - layer.nearest_db?));
     if let Some(gain) = gains.clone().reduce(f64::min) {

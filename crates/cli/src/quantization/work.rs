@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::slices::Isa;
-use updraft_quant::{Evaluation, QuantizedModel};
-use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunFolder};
+use updraft_quant::{Arithmetic, Evaluation, QuantizedModel};
+use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunError, RunFolder};
 
 use super::batches::{Batches, STOPPED};
 use super::bits::Bits;
@@ -89,8 +89,13 @@ impl Quantizing<'_> {
         let network = &*network;
         let graph = steps.take("capture", |label| {
             display.line(label);
+            let right = network.outputs(&inputs);
+            if right.iter().any(|output| !output.is_finite()) {
+                let (run, what) = (folder.path().to_owned(), "an output".to_owned());
+                return Err(RunError::NotFinite { run, what }.into());
+            }
             let graph = network.capture()?;
-            let both = [&network.outputs(&inputs), &graph.forward(&inputs).remove(0)];
+            let both = [&right, &graph.forward(&inputs).remove(0)];
             let both = both.map(|outputs| &outputs[..]);
             match graph.has_schemes() {
                 true => ensure_same_in_codes(both)?,
@@ -101,10 +106,6 @@ impl Quantizing<'_> {
         let chosen = network.calibration(folder, settings.calibration as usize)?;
         let set_hash = chosen.fingerprint();
         let graph = if settings.equalize {
-            ensure!(
-                !graph.has_schemes(),
-                "--equalize would scale the channels that this network has learnt steps for"
-            );
             steps.take("equalize", |label| {
                 let mut batches = Batches::new(chosen.batches()?, each, display, label);
                 let equalized = graph.equalized(batches.by_ref());
@@ -133,6 +134,7 @@ impl Quantizing<'_> {
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref(), by);
             batches.end()?;
             let model = model?;
+            ensure_reached(&model)?;
             anyhow::Ok(if settings.only_int8 { model.only_int8() } else { model })
         };
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| -> Result<_> {
@@ -211,8 +213,27 @@ impl Quantizing<'_> {
             + &chosen_bits.lines()
             + &missed_drop(settings, &evaluation)
             + &times
-            + &table(&evaluation, &latencies, &methods, rounded))
+            + &table(&evaluation, graph.has_schemes(), &latencies, &methods, rounded))
     }
+}
+
+/// Whether calibration saw numbers in every layer: int8 has no codes for what it did not see.
+fn ensure_reached(model: &QuantizedModel) -> Result<()> {
+    let layers = model.plan().layers;
+    let zero = layers.iter().filter(|layer| layer.is_zero && layer.arithmetic == Arithmetic::Int8);
+    let names: Vec<&str> = zero.map(|layer| layer.name.as_str()).collect();
+    let Some(first) = names.first() else { return Ok(()) };
+    let samples = model.calibrated().samples;
+    bail!(
+        "the output of `{first}` is zero for all {samples} calibration samples{}, and int8 has no \
+         codes for what calibration did not see: calibrate with more samples (--calibration), or \
+         keep {} in f32 (--keep {first})",
+        match names.len() {
+            1 => String::new(),
+            count => format!(", and those of {} more: {}", count - 1, names[1..].join(", ")),
+        },
+        if names.len() == 1 { "it" } else { "them" }
+    )
 }
 
 /// A line for a score that falls by more than `--max-drop` on the test data; else empty.

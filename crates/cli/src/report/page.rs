@@ -34,6 +34,7 @@ figcaption { margin: .8rem 0 .3rem; }
 table { border-collapse: collapse; }
 td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
 td:first-child { min-width: 7rem; }
+td.name { overflow-wrap: anywhere; min-width: 9rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
                        white-space: nowrap; }
 .trials th { vertical-align: bottom; } .trials th.number { white-space: normal; }

@@ -92,7 +92,7 @@ pub(super) fn quantized(report: &Value) -> String {
         };
         let _ = writeln!(
             body,
-            "<tr><td>{}</td><td>{}{bits}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            "<tr><td class=\"name\">{}</td><td>{}{bits}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
             text("name"),
             text("arithmetic"),
             decibels(&layer["sqnr_db"]),
@@ -204,7 +204,7 @@ fn bits(report: &Value) -> String {
         let weights = layer["weights"].as_u64().unwrap_or_default();
         let _ = write!(
             body,
-            "<tr><td class=\"number\">{rank}</td><td>{name}</td><td class=\"number\">{weights}</td>"
+            "<tr><td class=\"number\">{rank}</td><td class=\"name\">{name}</td><td class=\"number\">{weights}</td>"
         );
         for choice in 0..names.len() {
             let _ = write!(body, "<td class=\"number\">{}</td>", number(decibels(layer, choice)));
@@ -313,7 +313,7 @@ mod tests {
             "97.50 % of 40 predictions agree with f32, signal to noise 34.6 dB, 90.00 % of the",
             "<td>test accuracy</td><td class=\"number\">50.00 %</td><td class=\"number\">52.50 %</td>",
             "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
-            "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
+            "<td class=\"name\">&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
             "To keep in f32 first: head.",
             "one channel of each block was multiplied by 64",
             "<tr><td>mse</td><td class=\"number\">51.00 %</td><td class=\"number\">98.00 %</td>",
@@ -344,7 +344,7 @@ mod tests {
             },
         });
         let body = quantized(&report);
-        let row = "<tr><td class=\"number\">1</td><td>loud</td><td class=\"number\">72</td><td class=\"number\">40.0</td>\
+        let row = "<tr><td class=\"number\">1</td><td class=\"name\">loud</td><td class=\"number\">72</td><td class=\"number\">40.0</td>\
                    <td class=\"number\">20.0</td><td class=\"number\">14.0</td>\
                    <td class=\"number\">8.0</td><td class=\"number\">f32</td></tr>";
         assert!(body.contains(row), "{body}");

@@ -170,6 +170,20 @@ fn a_network_that_was_trained_for_eight_bits_goes_to_them_and_is_refused_outlier
     let said = run(dir.path(), &[small(&settings), vec!["--outliers", "64"]].concat());
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("`train.quantization`; leave out --outliers"), "{}", said.stderr);
+    for flags in [
+        &["--equalize"][..],
+        &["--weights-only"],
+        &["--bits", "4"],
+        &["--rounding", "gptq"],
+        &["--every-method"],
+    ] {
+        let said = run(dir.path(), &[&small(&settings)[..], flags].concat());
+        assert_eq!(said.code, 2, "{flags:?}");
+        let text = said.stderr.replace("\n  ", " ");
+        assert!(text.contains("has learnt the steps of its codes"), "{text}");
+        assert!(text.contains(flags[0]), "{text}");
+    }
+    assert!(!dir.path().join("runs").exists());
     succeed(dir.path(), &small(&settings));
     let evaluation = json(&only_run(dir.path()).join("quant.json"))["evaluation"].clone();
     // The evaluation in f32 rounds as training does.
@@ -179,25 +193,25 @@ fn a_network_that_was_trained_for_eight_bits_goes_to_them_and_is_refused_outlier
 #[test]
 fn a_step_that_fails_is_named_leaves_no_partial_file_and_the_run_continues() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let failed = run(dir.path(), &small(&["--budget", "0.0001"]));
-    assert_eq!(failed.code, 2);
-    assert!(failed.stderr.contains("step 5 of 9, choose bits: "), "{}", failed.stderr);
-    assert!(failed.stderr.contains("no choice of bits has 0.0001"), "{}", failed.stderr);
-    let folder = only_run(dir.path());
+    let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
+    let folder = dir.path().join(trained.run_folder());
+    let name = folder.to_str().expect("a path in UTF-8");
+    // A file cannot take the place of a folder.
+    fs::create_dir(folder.join("report.html")).expect("a folder");
+    let failed = run(dir.path(), &["pipeline", "--resume", name, "--calibration", "60"]);
+    assert_ne!(failed.code, 0);
+    assert!(failed.stderr.contains("step 7 of 7, report: "), "{}", failed.stderr);
     let left = || -> Vec<String> {
         let entries = fs::read_dir(&folder).expect("a folder");
         entries
             .map(|entry| entry.expect("readable").file_name().into_string().expect("text"))
             .collect()
     };
-    for name in left() {
-        let is_of_later_steps = ["model.", "quant.", "pipeline.", "report."]
-            .iter()
-            .any(|start| name.starts_with(start));
-        assert!(!is_of_later_steps && !name.ends_with(".part"), "{name}");
-    }
+    let is_partial = |name: &String| name.ends_with(".part") || name.contains("partial");
+    assert!(!left().iter().any(is_partial), "{:?}", left());
+    assert!(!left().contains(&"pipeline.json".to_owned()));
 
-    let name = folder.to_str().expect("a path in UTF-8");
+    fs::remove_dir(folder.join("report.html")).expect("an empty folder");
     succeed(dir.path(), &["pipeline", "--resume", name, "--calibration", "60"]);
     assert!(left().contains(&"pipeline.json".to_owned()));
     assert_eq!(only_run(dir.path()), folder);
@@ -214,11 +228,17 @@ fn a_dry_run_shows_the_steps_and_the_plan() {
 }
 
 #[test]
-fn outliers_without_a_place_are_refused_before_the_training() {
+fn settings_that_cannot_be_met_are_refused_before_the_training() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = run(dir.path(), &small(&["--outliers", "64"]));
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("`model.kind = \"separable\"`"), "{}", said.stderr);
+    let said = run(dir.path(), &small(&["--budget", "0.0001"]));
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("no choice of bits has 0.0001"), "{}", said.stderr);
+    let said = run(dir.path(), &small(&["--set", "quantize.group=8"]));
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("fewer than 8 bits"), "{}", said.stderr);
     let said = run(dir.path(), &small(&["--outliers", "-1"]));
     assert!(said.code == 2 && said.stderr.contains("a positive number"), "{}", said.stderr);
     assert!(!dir.path().join("runs").exists());

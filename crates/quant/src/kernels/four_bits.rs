@@ -1,10 +1,10 @@
 //! Products of f32 activations with weights of four bits.
 
-use updraft_simd::{Isa, Uneven, over, threads};
+use updraft_simd::{Isa, over, threads};
 
-use super::cpu::{FOUR_BIT_BLOCK as BLOCK, FourBitJob, FourBitSteps};
+use super::cpu::{FOUR_BIT_BLOCK as BLOCK, FOUR_BIT_ROWS as ROWS, FourBitJob, FourBitSteps};
 use crate::scheme::ActivationScheme;
-use crate::weights::{Grid, WeightError, WeightFormat, check_finite};
+use crate::weights::{Coding, Grid, WeightError, WeightFormat, check_finite};
 
 /// Codes in a number.
 const CODES: usize = 8;
@@ -17,7 +17,7 @@ const WORTH_A_THREAD: usize = 1 << 17;
 ///
 /// `y[m,n] = Σ_k x[m,k]·w[n,k] + bias[n]`, in f32. For one row and weights that exceed the cache,
 /// reading the weights takes the time, and four bits take an eighth of it. For many rows, products
-/// in int8 or f32 are faster, because weights are converted again for each row.
+/// in int8 or f32 are faster, because weights are converted again for every four rows.
 ///
 /// # Example
 /// ```
@@ -77,19 +77,29 @@ impl FourBitLinear {
         bias: &[f32],
         format: WeightFormat,
     ) -> Result<Self, FourBitError> {
+        Self::check(format)?;
+        // Biases stay in f32 here, and decide no scale.
+        let input = ActivationScheme::try_new(1.0, 0).expect("a normal number");
+        let grid = Grid::fit(weights, &vec![0.0; bias.len()], format, input)?;
+        check_finite("bias", bias)?;
+        let values = grid.bytes(&grid.nearest(weights));
+        Ok(Self::packed(&values, &grid.scales, &Coding::from(&grid), bias.to_vec()))
+    }
+
+    /// Whether the kernel multiplies weights of a format.
+    pub(crate) fn check(format: WeightFormat) -> Result<(), FourBitError> {
         if format.bits() != 4 {
             return Err(FourBitError::Bits { bits: format.bits() });
         }
-        if let Some(group) = format.group().filter(|group| group % CODES as u32 != 0) {
-            return Err(FourBitError::Group { group });
+        match format.group().filter(|group| group % CODES as u32 != 0) {
+            Some(group) => Err(FourBitError::Group { group }),
+            None => Ok(()),
         }
-        let outputs = bias.len();
-        // Biases stay in f32 here, and decide no scale.
-        let input = ActivationScheme::try_new(1.0, 0).expect("a normal number");
-        let grid = Grid::fit(weights, &vec![0.0; outputs], format, input)?;
-        check_finite("bias", bias)?;
-        let inputs = grid.each;
-        let levels = grid.nearest(weights);
+    }
+
+    /// Packs integer weights `[outputs][inputs]` of a format that [`check`](Self::check) accepts.
+    pub(crate) fn packed(values: &[i8], scales: &[f32], coding: &Coding, bias: Vec<f32>) -> Self {
+        let (outputs, inputs, format) = (scales.len(), coding.each, coding.format);
         let (numbers, groups) = (inputs.div_ceil(CODES), format.groups(inputs));
         let blocks = outputs.div_ceil(BLOCK);
         let mut codes = vec![[0; BLOCK]; blocks * numbers];
@@ -97,18 +107,20 @@ impl FourBitLinear {
         for output in 0..outputs {
             let (block, lane) = (output / BLOCK, output % BLOCK);
             for input in 0..inputs {
-                let of_weight = grid.levels(output, input);
-                // Codes count from the least level.
-                let code = (levels[output * inputs + input] - of_weight.least) as u32;
+                let code = coding.code(output, input, values[output * inputs + input]);
                 let number = &mut codes[block * numbers + input / CODES][lane];
-                *number |= code << (4 * (input % CODES));
-                let group = &mut steps[block * groups + format.group_of(input)];
-                group.step[lane] = of_weight.step as f32;
-                group.least[lane] = (of_weight.step * f64::from(of_weight.least)) as f32;
+                *number |= u32::from(code) << (4 * (input % CODES));
+            }
+            for group in 0..groups {
+                let [step, least] = coding.step_and_least(output * groups + group);
+                let (step, scale) = (f64::from(step), f64::from(scales[output]));
+                let of_group = &mut steps[block * groups + group];
+                of_group.step[lane] = (scale * step) as f32;
+                of_group.least[lane] = (scale * step * f64::from(least)) as f32;
             }
         }
         let group = format.group().map_or(inputs, |group| group as usize);
-        Ok(Self { codes, steps, bias: bias.to_vec(), inputs, group })
+        Self { codes, steps, bias, inputs, group }
     }
 
     /// Numbers of a row of the input, and of the output.
@@ -156,21 +168,54 @@ impl FourBitLinear {
         let starts = |part: usize| (part * share * BLOCK).min(outputs);
         let (numbers, groups) = (inputs.div_ceil(CODES), inputs.div_ceil(self.group));
         let vectors = isa.vectors();
-        for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact_mut(outputs)) {
-            let mut states = vec![(); threads];
-            over(Uneven::new(y, blocks.div_ceil(share), starts), &mut states, |part, y, ()| {
+        let mut states = vec![(); threads];
+        for (x, y) in x.chunks(ROWS * inputs).zip(y.chunks_mut(ROWS * outputs)) {
+            let mut rows: Vec<&mut [f32]> = y.chunks_exact_mut(outputs).collect();
+            let parts = (0..blocks.div_ceil(share)).map(|part| {
+                let count = starts(part + 1) - starts(part);
+                rows.iter_mut()
+                    .map(|row| row.split_off_mut(..count).expect("its outputs"))
+                    .collect()
+            });
+            let parts: Vec<Vec<&mut [f32]>> = parts.collect();
+            over(parts, &mut states, |part, mut y, ()| {
                 let first = part * share;
                 let end = (first + share).min(blocks);
-                vectors.run(FourBitJob {
+                let job = Part {
                     codes: &self.codes[first * numbers..end * numbers],
                     steps: &self.steps[first * groups..end * groups],
-                    bias: &self.bias[starts(part)..][..y.len()],
+                    bias: &self.bias[starts(part)..][..y[0].len()],
                     group: self.group,
-                    x,
-                    y,
-                });
+                };
+                match <[&[f32]; ROWS]>::try_from(x.chunks_exact(inputs).collect::<Vec<_>>()) {
+                    Ok(x) => vectors.run(job.of_rows(x, &mut y)),
+                    Err(rows) => {
+                        for (x, y) in rows.into_iter().zip(y.chunks_mut(1)) {
+                            vectors.run(job.of_rows([x], y));
+                        }
+                    }
+                }
             });
         }
+    }
+}
+
+/// The weights of some blocks of outputs.
+struct Part<'a> {
+    codes: &'a [[u32; BLOCK]],
+    steps: &'a [FourBitSteps],
+    bias: &'a [f32],
+    group: usize,
+}
+
+impl<'a> Part<'a> {
+    fn of_rows<'b, const N: usize>(
+        &self,
+        x: [&'a [f32]; N],
+        y: &'a mut [&'b mut [f32]],
+    ) -> FourBitJob<'a, 'b, N> {
+        let Self { codes, steps, bias, group } = *self;
+        FourBitJob { codes, steps, bias, group, x, y }
     }
 }
 

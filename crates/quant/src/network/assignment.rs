@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::fuse::{Step, Steps};
+use super::graph::Graph;
 use super::knapsack::{Cost, Knapsack};
 use super::quantization::Quantization;
 use super::sensitivity::Sensitivity;
@@ -38,6 +40,39 @@ pub enum BudgetError {
         /// The fraction of the smallest assignment.
         least: f64,
     },
+}
+
+impl Quantization {
+    /// Checks that the layers of a graph have few enough bytes in the smallest of some formats, each
+    /// in f32 where that is smaller, for [`try_within`](Sensitivity::try_within) to find a choice.
+    ///
+    /// # Errors
+    /// [`BudgetError::TooSmall`] with the smallest possible fraction.
+    pub fn check_budget(
+        &self,
+        graph: &Graph,
+        formats: &[WeightFormat],
+        budget: f64,
+    ) -> Result<(), BudgetError> {
+        let steps = Steps::new(graph, self.joins_sums());
+        let least = |step: &Step| {
+            let parameters = &step.work.parameters;
+            let (channels, in_f32) = (parameters.bias.len(), parameters.bytes());
+            if !step.has_weights() || self.is_kept(step) {
+                return in_f32;
+            }
+            let each = parameters.weights.len() / channels;
+            let of_formats = formats.iter().map(|format| format.bytes(channels, each));
+            of_formats.fold(in_f32, usize::min)
+        };
+        let all: usize = steps.list.iter().map(|step| step.work.parameters.bytes()).sum();
+        let least = steps.list.iter().map(least).sum::<usize>();
+        let bytes = (budget * all as f64).max(0.0) as usize;
+        if least <= bytes {
+            return Ok(());
+        }
+        Err(BudgetError::TooSmall { budget, least: least as f64 / all as f64 })
+    }
 }
 
 impl Assignment {

@@ -12,8 +12,9 @@ impl QuantizedModel {
     /// for each input and output, `[samples, height, width, channels]`. Their schemes are those of
     /// [`input_scheme`](Self::input_scheme) and [`output_scheme`](Self::output_scheme).
     ///
-    /// The same codes that [`run_all`](Self::run_all) converts from and to, with one difference: the
-    /// sums of a fully connected layer whose result is an output are rounded to codes.
+    /// The same codes that [`run_all`](Self::run_all) converts from and to, with two differences:
+    /// the sums of a fully connected layer whose result is an output are rounded to codes, and so
+    /// are inputs that only layers in f32 read.
     ///
     /// # Panics
     /// If the number of slices differs, one is not a whole number of samples or two differ, or the
@@ -78,7 +79,10 @@ pub(super) trait BoundaryElement: Copy + Send + Sync {
     /// The same, to be written.
     fn codes_mut(y: &mut [Self]) -> Option<&mut [u8]>;
 
-    /// Real numbers that need no conversion, to be written.
+    /// Real numbers that need no conversion.
+    fn real(x: &[Self]) -> Option<&[f32]>;
+
+    /// The same, to be written.
     fn real_mut(y: &mut [Self]) -> Option<&mut [f32]>;
 
     /// Converts an input.
@@ -104,6 +108,10 @@ impl BoundaryElement for f32 {
 
     fn codes_mut(_: &mut [Self]) -> Option<&mut [u8]> {
         None
+    }
+
+    fn real(x: &[Self]) -> Option<&[f32]> {
+        Some(x)
     }
 
     fn real_mut(y: &mut [Self]) -> Option<&mut [f32]> {
@@ -136,6 +144,10 @@ impl BoundaryElement for u8 {
 
     fn codes_mut(y: &mut [Self]) -> Option<&mut [u8]> {
         Some(y)
+    }
+
+    fn real(_: &[Self]) -> Option<&[f32]> {
+        None
     }
 
     fn real_mut(_: &mut [Self]) -> Option<&mut [f32]> {

@@ -60,6 +60,12 @@ pub enum QuantizeError {
          observe with these settings"
     )]
     SamplesNotKept,
+    /// Weights alone of a graph that rounds its own tensors.
+    #[error(
+        "the network has learnt to round its activations to codes, so that its weights cannot be \
+         quantized alone"
+    )]
+    HasSchemes,
     /// A layer's weights cannot be quantized.
     #[error("the weights of layer `{layer}` cannot be quantized: {cause}")]
     Weights {

@@ -90,19 +90,29 @@ impl Knapsack {
     }
 
     /// Choices from few bytes to many, each with less noise than those before it: at most `most` of
-    /// them, evenly spread over the bytes, with both ends.
+    /// them, evenly spread over the logarithm of the noise, with both ends.
     pub(super) fn front(&self, most: usize) -> Vec<Vec<usize>> {
         let first = self.noise.iter().position(|noise| noise.is_finite());
         let Some(first) = first else { return Vec::new() };
-        // The last place at which more bytes still help.
-        let end = (first..self.noise.len())
-            .rev()
-            .find(|&at| at == first || self.noise[at] < self.noise[at - 1]);
-        let end = end.unwrap_or(first);
+        // The places at which another byte helps.
+        let better = |at: &usize| self.noise[*at] < self.noise[at - 1];
+        let places: Vec<usize> =
+            std::iter::once(first).chain((first + 1..self.noise.len()).filter(better)).collect();
+        // Without noise the logarithm has no end: the least noise above zero counts.
+        let least = self.noise.iter().copied().filter(|noise| *noise > 0.0);
+        let least = least.fold(f64::INFINITY, f64::min);
+        let level = |at: usize| self.noise[at].max(least).ln();
+        let end = places.len() - 1;
+        let (from, to) = (level(first), level(places[end]));
         let mut front: Vec<Vec<usize>> = Vec::new();
         for part in 0..most.max(2) {
-            let at = first + (end - first) * part / (most.max(2) - 1);
-            let choice = self.choice(at);
+            let share = part as f64 / (most.max(2) - 1) as f64;
+            let wanted = (to - from).mul_add(share, from);
+            let at = match part + 1 == most.max(2) {
+                true => end,
+                false => places.partition_point(|&at| level(at) > wanted).min(end),
+            };
+            let choice = self.choice(places[at]);
             if front.last() != Some(&choice) {
                 front.push(choice);
             }

@@ -1,11 +1,15 @@
 //! One layer of a quantized model.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use updraft_simd::Isa;
 
 use super::fuse::Step;
 use super::plan::{Arithmetic, Reason};
 use crate::clip::Clip;
-use crate::operation::{Around, Kernel, LazyFloatKernel, Operation, PackError, Parameters, Shapes};
+use crate::operation::{
+    Around, FloatKernel, Kernel, LazyFloatKernel, Operation, PackError, Parameters, Shapes,
+};
 use crate::scheme::ActivationScheme;
 use crate::weights::{Coding, QuantizedWeights, WeightError, WeightFormat};
 
@@ -36,6 +40,8 @@ pub(super) enum Form {
         /// The int8 form of a layer that runs in f32 on this processor because it is faster.
         int8: Option<Int8Form>,
     },
+    /// Integer weights times activations in f32.
+    WeightsOnly(Arc<WeightsOnly>),
 }
 
 /// A kernel in int8.
@@ -47,24 +53,21 @@ pub(super) struct Int8Form {
 }
 
 impl Int8Form {
-    /// Its weights and biases in f32, each exactly the number that the integers stand for, rounded
-    /// once.
+    /// Its weights and biases in f32.
     fn parameters(&self) -> Parameters {
-        let Some(weights) = self.kernel.weights() else { return Parameters::default() };
-        let (each, input) = (weights.each(), f64::from(weights.input().scale()));
-        let real = |(scale, values): (&f32, &[i8])| {
-            let scale = *scale;
-            values.iter().map(|&value| f32::from(value) * scale).collect::<Vec<_>>()
-        };
-        let channels = weights.scales().iter().zip(weights.values().chunks_exact(each));
-        let bias = weights.bias().iter().zip(weights.scales());
-        Parameters {
-            weights: channels.flat_map(real).collect(),
-            bias: bias
-                .map(|(&bias, &scale)| (f64::from(bias) * f64::from(scale) * input) as f32)
-                .collect(),
-        }
+        self.kernel.weights().map_or_else(Parameters::default, |weights| weights.real())
     }
+}
+
+/// Integer weights of a layer that computes in f32.
+#[derive(Debug)]
+pub(super) struct WeightsOnly {
+    weights: QuantizedWeights,
+    coding: Option<Arc<Coding>>,
+    /// The same, packed.
+    packed: LazyFloatKernel,
+    /// The same in f32, for operations that do not pack their weights.
+    real: OnceLock<Parameters>,
 }
 
 impl Form {
@@ -78,6 +81,64 @@ impl Form {
         match self {
             Self::Int8(form) => Some(form),
             Self::F32 { int8, .. } => int8.as_ref(),
+            Self::WeightsOnly(_) => None,
+        }
+    }
+
+    /// The integer weights, and how a file stores them if in fewer than eight bits.
+    pub(super) fn coded_weights(&self) -> Option<(QuantizedWeights, Option<&Coding>)> {
+        if let Self::WeightsOnly(form) = self {
+            return Some((form.weights.clone(), form.coding.as_deref()));
+        }
+        let Int8Form { kernel, coding } = self.int8()?;
+        Some((kernel.weights()?, coding.as_deref()))
+    }
+
+    /// The kernel in f32, packed at the first call; none if samples are computed one by one.
+    ///
+    /// # Panics
+    /// If the layer runs in int8.
+    pub(super) fn float_kernel(
+        &self,
+        operation: &dyn Operation,
+        shapes: &Shapes,
+    ) -> Option<&FloatKernel> {
+        let isa = Isa::detect();
+        let kernel = match self {
+            Self::Int8(_) => unreachable!("it is in int8"),
+            Self::F32 { parameters, packed, .. } => {
+                packed.get_or_init(|| operation.pack_f32(isa, parameters, shapes))
+            }
+            Self::WeightsOnly(form) => form.packed.get_or_init(|| {
+                operation.pack_weights(isa, &form.weights, form.coding.as_deref(), shapes)
+            }),
+        };
+        kernel.as_ref()
+    }
+
+    /// The parameters in f32.
+    ///
+    /// # Panics
+    /// If the layer runs in int8.
+    pub(super) fn float_parameters(&self) -> &Parameters {
+        match self {
+            Self::Int8(_) => unreachable!("it is in int8"),
+            Self::F32 { parameters, .. } => parameters,
+            Self::WeightsOnly(form) => form.real.get_or_init(|| form.weights.real()),
+        }
+    }
+
+    /// The same weights for activations in f32; a layer without weights has no integers then.
+    pub(super) fn with_float_activations(self) -> Self {
+        let Self::Int8(Int8Form { kernel, coding }) = self else { return self };
+        match kernel.weights() {
+            Some(weights) => Self::WeightsOnly(Arc::new(WeightsOnly {
+                weights,
+                coding,
+                packed: LazyFloatKernel::new(),
+                real: OnceLock::new(),
+            })),
+            None => Self::in_f32(Arc::default(), Reason::WeightsOnly),
         }
     }
 
@@ -140,27 +201,31 @@ impl QuantizedLayer {
         match &self.form {
             Form::Int8(_) => integers,
             Form::F32 { parameters, .. } => integers + parameters.bytes(),
+            Form::WeightsOnly(form) => form.weights.values().len() + 8 * form.weights.channels(),
         }
     }
 
     /// Bytes of its parameters in a file.
     pub(super) fn file_bytes(&self) -> usize {
-        match (self.form.int8(), &self.form) {
-            (Some(form), _) => form.kernel.weights().map_or(0, |weights| {
+        match (self.form.coded_weights(), &self.form) {
+            (Some((weights, _)), _) => {
                 let format = self.format().unwrap_or_default();
                 format.bytes(weights.channels(), weights.each())
-            }),
-            (None, Form::F32 { parameters, .. }) => parameters.bytes(),
-            (None, Form::Int8(_)) => 0,
+            }
+            (None, Form::F32 { parameters, int8: None, .. }) => parameters.bytes(),
+            (None, _) => 0,
         }
     }
 
     /// The format of its integer weights, if it has any.
     pub(super) fn format(&self) -> Option<WeightFormat> {
-        let Int8Form { kernel, coding } = self.form.int8()?;
+        let (has_weights, coding) = match &self.form {
+            Form::WeightsOnly(form) => (true, &form.coding),
+            form => form.int8().map(|form| (form.kernel.has_weights(), &form.coding))?,
+        };
         match coding {
             Some(coding) => Some(coding.format),
-            None => kernel.has_weights().then_some(WeightFormat::INT8),
+            None => has_weights.then_some(WeightFormat::INT8),
         }
     }
 
@@ -168,6 +233,7 @@ impl QuantizedLayer {
         match &self.form {
             Form::Int8(_) => Arithmetic::Int8,
             Form::F32 { reason, .. } => Arithmetic::F32(*reason),
+            Form::WeightsOnly(_) => Arithmetic::F32(Reason::WeightsOnly),
         }
     }
 
@@ -182,6 +248,6 @@ impl QuantizedLayer {
     }
 
     pub(super) const fn is_float(&self) -> bool {
-        matches!(self.form, Form::F32 { .. })
+        !matches!(self.form, Form::Int8(_))
     }
 }

@@ -273,6 +273,14 @@ impl QuantizedModel {
             let is_output = outputs.clone().next().is_some();
             let Some(layer) = self.layer_of(tensor) else {
                 let given = &x[tensor][places.clone()];
+                if let Some(numbers) = N::real(given).filter(|_| !self.is_coded(tensor)) {
+                    float.set(buffer, numbers);
+                    visit(tensor, Moment::Computed(Numbers::Real(numbers)));
+                    outputs.for_each(|output| y[output][places.clone()].copy_from_slice(given));
+                    visit(tensor, Moment::Converted);
+                    buffers[buffer] = to;
+                    continue;
+                }
                 let codes = N::codes(given).unwrap_or_else(|| {
                     N::read(self, isa, tensor, given, codes);
                     codes
@@ -326,8 +334,8 @@ impl QuantizedModel {
                         }
                     }
                 }
-                Form::F32 { .. } => {
-                    float.run(isa, self, tensor, samples, codes_of, threads);
+                Form::F32 { .. } | Form::WeightsOnly(_) => {
+                    float.run(isa, self, tensor, samples, codes_of, N::IS_REAL, threads);
                     let given = float.buffer(buffer, len);
                     visit(tensor, Moment::Computed(Numbers::Real(given)));
                     outputs.for_each(|output| {
@@ -358,10 +366,10 @@ impl QuantizedModel {
         self.shapes[tensor].iter().product()
     }
 
-    /// Whether the codes of a layer's tensor are needed: by an int8 layer that reads it,
+    /// Whether the codes of a tensor are needed: by an int8 layer that reads it,
     /// any layer if it is an int8 output, or its limits, which are bounds of codes.
     pub(super) fn is_coded(&self, tensor: usize) -> bool {
-        let is_float = self.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
+        let is_float = self.layer_of(tensor).is_none_or(QuantizedLayer::is_float);
         let is_cut = self.layer_of(tensor).is_some_and(|layer| !layer.clip.is_identity());
         let mut readers = self.layers.iter().filter(|layer| layer.inputs.contains(&tensor));
         !is_float && is_cut || readers.any(|layer| !is_float || !layer.is_float())

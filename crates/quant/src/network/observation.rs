@@ -77,6 +77,9 @@ impl Observation {
         let kept = by.kept(steps)?;
         let (schemes, is_zero) = choose_schemes(steps, &kept, observers)?;
         let has_schemes = steps.have_schemes();
+        if has_schemes && !by.rounds_activations() {
+            return Err(QuantizeError::HasSchemes);
+        }
         let (first, mut rounded) = (steps.inputs.len(), Vec::new());
         let mut weights: Vec<_> = if by.needs_samples() {
             if self.samples.is_empty() {
@@ -105,6 +108,10 @@ impl Observation {
                     }
                 }
             })?;
+            let form = match by.rounds_activations() {
+                true => form,
+                false => form.with_float_activations(),
+            };
             Ok(QuantizedLayer {
                 name: step.name.clone(),
                 operation: step.work.operation.clone(),

@@ -1,6 +1,6 @@
 //! A quantized model as an ONNX file in QDQ form.
 
-use super::layer::{Form, QuantizedLayer};
+use super::layer::QuantizedLayer;
 use super::model::QuantizedModel;
 use super::protobuf::{self, Attribute, AttributeField, Element, Tensor};
 use crate::clip::Clip;
@@ -27,7 +27,8 @@ impl QuantizedModel {
     /// unless its optimizations are switched off. A convolution that adds the other summand of a
     /// residual sum has no codes after it, so that other runtimes compute it in f32;
     /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two separate.
-    /// Layers that run in f32 because they are faster on this processor are written in int8.
+    /// Layers that run in f32 because they are faster on this processor are written in int8. If
+    /// weights alone are quantized, they pass a `DequantizeLinear`, and no tensor does.
     ///
     /// # Errors
     /// [`ExportError`] names a layer that burn computes, which ONNX does not have.
@@ -42,7 +43,10 @@ impl QuantizedModel {
         let mut graph = protobuf::Graph::default();
         let mut values = Vec::new();
         for (tensor, port) in self.inputs.iter().enumerate() {
-            values.push(Values::of(coded(&mut graph, &port.name, self.schemes[tensor], tensor)));
+            values.push(Values::of(match self.is_coded(tensor) {
+                true => coded(&mut graph, &port.name, self.schemes[tensor], tensor),
+                false => port.name.clone(),
+            }));
         }
         for layer in &self.layers {
             let tensor = values.len();
@@ -150,14 +154,11 @@ impl<'a> Node<'a> {
 
     /// Weights and bias, with a shape for each output's weights.
     pub(crate) fn parameters(&mut self, each: &[usize]) -> [String; 2] {
-        let model = self.layer;
-        match &model.form {
-            Form::Int8(form) => {
-                let weights = form.kernel.weights().expect("an operation with parameters");
-                self.codes(&weights, each)
-            }
-            Form::F32 { parameters, .. } => {
-                let Parameters { weights, bias } = parameters.as_ref();
+        let layer = self.layer;
+        match layer.form.coded_weights() {
+            Some((weights, _)) => self.codes(&weights, each),
+            None => {
+                let Parameters { weights, bias } = layer.form.float_parameters();
                 let shape = [&[bias.len()], each].concat();
                 [("weights", weights, &shape[..]), ("bias", bias, &shape[..1])].map(
                     |(part, values, shape)| {
@@ -263,12 +264,8 @@ impl<'a> Node<'a> {
     /// The biases of a layer in f32 as a constant of a sample's shape.
     pub(crate) fn numbers(&mut self, shape: &[usize]) -> String {
         let name = format!("{}.numbers", self.name);
-        let bytes = match &self.layer.form {
-            Form::F32 { parameters, .. } => {
-                parameters.bias.iter().flat_map(|value| value.to_le_bytes()).collect()
-            }
-            Form::Int8(_) => unreachable!("the operation has no int8 kernel"),
-        };
+        let bias = &self.layer.form.float_parameters().bias;
+        let bytes = bias.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.initializer(Tensor::new(&name, Element::F32, &[&[1], shape].concat(), bytes));
         name
     }

@@ -39,6 +39,8 @@ pub enum Reason {
     Tail,
     /// It takes less time in f32 on this processor, with the numbers that its integers stand for.
     Faster,
+    /// Only its weights, if it has any, were to be quantized.
+    WeightsOnly,
 }
 
 /// One layer of a plan.
@@ -112,6 +114,7 @@ impl fmt::Display for Reason {
             Self::Kept => formatter.write_str("kept by choice"),
             Self::Tail => formatter.write_str("little work on means over whole images"),
             Self::Faster => formatter.write_str("faster on this processor"),
+            Self::WeightsOnly => formatter.write_str("weights alone are quantized"),
         }
     }
 }

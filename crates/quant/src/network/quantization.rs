@@ -27,6 +27,7 @@ pub struct Quantization {
     kept: Vec<String>,
     has_float_tail: bool,
     has_separate_sums: bool,
+    has_float_activations: bool,
     weights: Option<WeightFormat>,
     /// Layers with a format of their own.
     formats: Vec<(String, WeightFormat)>,
@@ -42,6 +43,7 @@ impl From<Calibration> for Quantization {
             kept: Vec::new(),
             has_float_tail: false,
             has_separate_sums: false,
+            has_float_activations: false,
             weights: None,
             formats: Vec::new(),
             rounding: Rounding::Nearest,
@@ -83,6 +85,19 @@ impl Quantization {
     #[must_use]
     pub const fn separate_sums(mut self) -> Self {
         self.has_separate_sums = true;
+        self
+    }
+
+    /// Quantizes weights alone: tensors between layers stay in f32, and so do their sums.
+    ///
+    /// The outputs have no noise of rounded activations, and take the time of f32, except for large
+    /// [`linear`](Graph::linear) layers whose weights have four bits: those stay in four bits until
+    /// they are multiplied, which for few samples is faster
+    /// ([`FourBitLinear`](crate::slices::FourBitLinear)). All other weights become f32 at the first
+    /// run. Bytes of the file are the same as with activations of eight bits.
+    #[must_use]
+    pub const fn weights_only(mut self) -> Self {
+        self.has_float_activations = true;
         self
     }
 
@@ -144,6 +159,10 @@ impl Quantization {
 
     pub(super) const fn corrects_bias(&self) -> bool {
         self.has_bias_correction
+    }
+
+    pub(super) const fn rounds_activations(&self) -> bool {
+        !self.has_float_activations
     }
 
     pub(super) const fn joins_sums(&self) -> bool {
@@ -218,7 +237,10 @@ impl Quantization {
 }
 
 fn no_such_layer(steps: &Steps, name: &str) -> QuantizeError {
-    let names: Vec<_> = steps.list.iter().map(|step| step.name.as_str()).collect();
+    let mut names: Vec<_> = steps.list.iter().map(|step| step.name.as_str()).collect();
+    // Those that begin alike come first.
+    let alike = |other: &str| name.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    names.sort_by_key(|other| std::cmp::Reverse(alike(other)));
     let mut there = names[..names.len().min(MOST_LISTED)].join(", ");
     if let Some(more) = names.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
         there += &format!(" and {more} more");

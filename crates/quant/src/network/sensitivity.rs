@@ -19,8 +19,8 @@ use crate::weights::{Grid, WeightFormat};
 
 /// The effect of quantizing each layer alone, in several formats.
 ///
-/// A layer's weights, its inputs and its result are rounded as in int8, and all other layers compute
-/// in f32; the outputs of the network are compared with those of f32 by their noise, and by a task's
+/// A layer's weights are rounded, and its inputs and its result as in int8 if they are to have codes;
+/// all other layers compute in f32; the outputs of the network are compared with those of f32 by their noise, and by a task's
 /// score and loss.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -121,7 +121,7 @@ impl Sensitivity {
                 candidates.push(Candidate { index, format, parameters, bytes, sums });
             }
         }
-        let mut run = Run::new(observation, schemes);
+        let mut run = Run::new(observation, schemes, by.rounds_activations());
         let outputs: Vec<_> = steps.outputs.iter().map(|output| output.port.clone()).collect();
         let mut of_f32 = Sums::default();
         for (batch, (samples, targets)) in batches.into_iter().enumerate() {
@@ -248,6 +248,8 @@ impl Sums {
 struct Run<'a> {
     observation: &'a Observation,
     schemes: Vec<ActivationScheme>,
+    /// Whether inputs and results of a layer are rounded to codes.
+    rounds_activations: bool,
     float: FloatRun,
     other: FloatRun,
     space: FloatSpace,
@@ -256,10 +258,14 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(observation: &'a Observation, schemes: Vec<ActivationScheme>) -> Self {
+    fn new(
+        observation: &'a Observation,
+        schemes: Vec<ActivationScheme>,
+        rounds_activations: bool,
+    ) -> Self {
         let (float, other) = (FloatRun::new(&observation.steps), FloatRun::new(&observation.steps));
         let (space, codes, inputs) = (FloatSpace::new(), Vec::new(), Vec::new());
-        Self { observation, schemes, float, other, space, codes, inputs }
+        Self { observation, schemes, rounds_activations, float, other, space, codes, inputs }
     }
 
     fn outputs<'b>(&self, run: &'b FloatRun) -> Vec<&'b [f32]> {
@@ -267,14 +273,18 @@ impl<'a> Run<'a> {
         outputs.map(|output| &run.tensors[output.tensor][..]).collect()
     }
 
-    /// Computes a layer with rounded inputs, weights and result, and all layers that depend on it in
-    /// f32.
+    /// Computes a layer with rounded weights, and with rounded inputs and a rounded result if these
+    /// have codes, and all layers that depend on it in f32.
     fn run_one(&mut self, candidate: &Candidate) {
         let steps = &self.observation.steps;
         let first = steps.inputs.len();
         let step = &steps.list[candidate.index];
         let isa = Isa::detect().dot();
+        let rounds_activations = self.rounds_activations;
         let mut round = |x: &mut [f32], scheme: ActivationScheme| {
+            if !rounds_activations {
+                return;
+            }
             self.codes.resize(x.len().max(self.codes.len()), 0);
             let codes = &mut self.codes[..x.len()];
             quantize(isa, scheme, x, codes);

@@ -3,7 +3,6 @@
 use updraft_simd::{Aligned, Isa};
 
 use super::float::compute;
-use super::layer::{Form, QuantizedLayer};
 use super::model::QuantizedModel;
 use crate::kernels::{Scratch, means};
 use crate::operation::{FloatJob, FloatSpace};
@@ -65,7 +64,17 @@ impl FloatTensors {
         &self.buffers[buffer][..len]
     }
 
-    /// Computes a tensor in f32 from f32 tensors, or from codes that `codes_of` returns.
+    /// Stores an input that no layer reads as codes.
+    pub(super) fn set(&mut self, buffer: usize, numbers: &[f32]) {
+        self.buffers.resize_with((buffer + 1).max(self.buffers.len()), Vec::new);
+        let to = &mut self.buffers[buffer];
+        *to = grown(std::mem::take(to), numbers.len());
+        to[..numbers.len()].copy_from_slice(numbers);
+    }
+
+    /// Computes a tensor in f32 from f32 tensors, or from codes that `codes_of` returns; inputs of
+    /// real numbers are f32 tensors if no layer reads them as codes.
+    #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
     pub(super) fn run<'a>(
         &mut self,
         isa: Isa,
@@ -73,11 +82,15 @@ impl FloatTensors {
         tensor: usize,
         samples: usize,
         codes_of: impl Fn(usize) -> &'a [u8],
+        has_real_inputs: bool,
         threads: usize,
     ) {
         let layer = model.layer_of(tensor).expect("a layer gives it");
         self.buffers.resize_with(model.shapes.len().max(self.buffers.len()), Vec::new);
-        let is_here = |tensor: usize| model.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
+        let is_here = |tensor: usize| match model.layer_of(tensor) {
+            Some(layer) => layer.is_float(),
+            None => has_real_inputs && !model.is_coded(tensor),
+        };
         let len = |tensor: usize| samples * model.len(tensor);
         let mut of_y = grown(std::mem::take(&mut self.buffers[model.buffer(tensor)]), len(tensor));
         let y = &mut of_y[..len(tensor)];
@@ -92,15 +105,12 @@ impl FloatTensors {
             *buffer = grown(std::mem::take(buffer), len(input));
             model.real(isa, input, codes_of(input), &mut buffer[..len(input)]);
         }
-        let Form::F32 { parameters, packed, .. } = &layer.form else {
-            unreachable!("it is in f32")
-        };
         let x = layer.inputs.iter().map(|&input| &self.buffers[model.buffer(input)][..len(input)]);
         let x: Vec<&[f32]> = x.collect();
-        let pack = || layer.operation.pack_f32(Isa::detect(), parameters, &layer.shapes);
-        if let Some(kernel) = packed.get_or_init(pack) {
+        if let Some(kernel) = layer.form.float_kernel(layer.operation.as_ref(), &layer.shapes) {
             kernel.run(&x, layer.clip, y, &mut self.space.scratch, threads);
         } else {
+            let parameters = layer.form.float_parameters();
             for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
                 let x = x.iter().map(|&x| &x[sample * (x.len() / samples)..][..x.len() / samples]);
                 let x: Vec<&[f32]> = x.collect();

@@ -14,7 +14,7 @@ use super::parameters::{Lens, Parameters};
 use crate::kernels::{QuantizedLinear, Scratch};
 use crate::network::Node;
 use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
-use crate::weights::{QuantizedWeights, WeightError};
+use crate::weights::{Coding, QuantizedWeights, WeightError};
 
 /// An operation with its settings; its parameters are separate, in f32 or in int8.
 ///
@@ -56,6 +56,17 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         _shapes: &Shapes,
     ) -> Option<FloatKernel> {
         None
+    }
+
+    /// Its integer weights packed for activations in f32.
+    fn pack_weights(
+        &self,
+        isa: Isa,
+        weights: &QuantizedWeights,
+        _coding: Option<&Coding>,
+        shapes: &Shapes,
+    ) -> Option<FloatKernel> {
+        self.pack_f32(isa, &weights.real(), shapes)
     }
 
     /// Its int8 kernel, if there is one.

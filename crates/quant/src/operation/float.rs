@@ -2,7 +2,10 @@
 
 use std::sync::OnceLock;
 
+use updraft_simd::Isa;
+
 use crate::clip::Clip;
+use crate::kernels::FourBitLinear;
 use updraft_conv::slices::{Activation, PackedConvolution, PackedProduct, Scratch};
 
 /// Packed weights of a layer in f32.
@@ -14,6 +17,7 @@ pub(crate) enum FloatKernel {
         addend: Option<f32>,
     },
     Product(PackedProduct),
+    FourBits(FourBitLinear),
 }
 
 /// The packed weights of a layer, made at its first run; none if samples are computed one by one.
@@ -35,6 +39,11 @@ impl FloatKernel {
             _ => Activation::Identity,
         };
         match self {
+            Self::FourBits(packed) => {
+                packed.run(Isa::detect(), x[0], y, threads);
+                clip.apply(y);
+                return;
+            }
             Self::Product(packed) => packed.forward(x[0], activation, y, scratch, threads),
             Self::Convolution { packed, addend: None } => {
                 packed.forward(x[0], activation, y, scratch, threads);

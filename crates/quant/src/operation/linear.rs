@@ -14,9 +14,13 @@ use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 #[cfg(feature = "burn")]
 use super::window::Window;
-use crate::kernels::QuantizedLinear;
+use crate::kernels::{FourBitLinear, QuantizedLinear};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
-use crate::weights::QuantizedWeights;
+use crate::weights::{Coding, QuantizedWeights};
+
+/// The fewest weights that stay in four bits when they are multiplied by f32: a megabyte in f32,
+/// about the second-level cache.
+const LARGE: usize = 1 << 18;
 
 /// Weights `[outputs][…]`, the latter in the order of the input.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -80,6 +84,21 @@ impl Operation for Linear {
     fn pack_f32(&self, isa: Isa, parameters: &Parameters, _: &Shapes) -> Option<FloatKernel> {
         let Parameters { weights, bias } = parameters;
         Some(FloatKernel::Product(PackedProduct::new(isa, weights, bias)))
+    }
+
+    fn pack_weights(
+        &self,
+        isa: Isa,
+        weights: &QuantizedWeights,
+        coding: Option<&Coding>,
+        shapes: &Shapes,
+    ) -> Option<FloatKernel> {
+        let values = weights.values();
+        let coding = coding
+            .filter(|coding| values.len() >= LARGE && FourBitLinear::check(coding.format).is_ok());
+        let Some(coding) = coding else { return self.pack_f32(isa, &weights.real(), shapes) };
+        let packed = FourBitLinear::packed(values, weights.scales(), coding, weights.real_bias());
+        Some(FloatKernel::FourBits(packed))
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {

@@ -36,7 +36,7 @@ pub(crate) use definition::{
     Around, FloatJob, FloatSpace, Job, Kernel, Operation, PackError, Shapes, Work,
 };
 pub use error::OperationError;
-pub(crate) use float::LazyFloatKernel;
+pub(crate) use float::{FloatKernel, LazyFloatKernel};
 pub use function::{Binary, Function, Unary};
 #[cfg(feature = "burn")]
 pub(crate) use in_burn::{InBurn, data, is_pure};

@@ -61,6 +61,17 @@ impl Coding {
         }
     }
 
+    /// The code of a weight's signed byte; not of one bit.
+    pub(crate) fn code(&self, channel: usize, at: usize, value: i8) -> u8 {
+        let group = channel * self.format.groups(self.each) + self.format.group_of(at);
+        (i32::from(value) / i32::from(self.multipliers[group]) + self.zero(group)) as u8
+    }
+
+    /// The step between the codes of a group, in scales of its channel, and the level of code 0.
+    pub(crate) fn step_and_least(&self, group: usize) -> [i32; 2] {
+        [self.multipliers[group].into(), -self.zero(group)]
+    }
+
     /// Packs the signed bytes of weights `[channels][each]`; the first code is in the lowest bits.
     pub(crate) fn pack(&self, values: &[i8]) -> Vec<u8> {
         let (bits, groups) = (usize::from(self.format.bits()), self.format.groups(self.each));

@@ -8,6 +8,7 @@ pub(crate) use coding::Coding;
 pub use format::{FormatError, WeightFormat};
 pub(crate) use grid::Grid;
 
+use crate::operation::Parameters;
 use crate::scheme::ActivationScheme;
 
 /// A layer's weights and bias as integers: `w = q·scale[channel]`, symmetric.
@@ -185,6 +186,22 @@ impl QuantizedWeights {
     #[must_use]
     pub fn channels(&self) -> usize {
         self.scales.len()
+    }
+
+    /// The weights and biases in f32: the numbers that the integers stand for, each rounded once.
+    pub(crate) fn real(&self) -> Parameters {
+        let channels = self.scales.iter().zip(self.values.chunks_exact(self.each()));
+        let weights = channels
+            .flat_map(|(&scale, values)| values.iter().map(move |&value| f32::from(value) * scale));
+        Parameters { weights: weights.collect(), bias: self.real_bias() }
+    }
+
+    /// The biases in f32.
+    pub(crate) fn real_bias(&self) -> Vec<f32> {
+        let input = f64::from(self.input.scale());
+        let real =
+            |(&bias, &scale): (&i32, &f32)| (f64::from(bias) * f64::from(scale) * input) as f32;
+        self.bias.iter().zip(&self.scales).map(real).collect()
     }
 
     /// Weights of each channel.

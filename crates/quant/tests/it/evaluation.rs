@@ -98,7 +98,8 @@ fn a_layer_that_drowns_in_its_noise_is_advised_for_f32() -> Built<()> {
     let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
     let kept = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
     assert!(kept.advised_f32.is_empty(), "{kept:#?}");
-    assert!(kept.sqnr_db > Some(30.0) && kept.int8_share == 0.0, "{kept:#?}");
+    // Nothing is rounded, not even the input.
+    assert!(kept.sqnr_db.is_none_or(|db| db > 100.0) && kept.int8_share == 0.0, "{kept:#?}");
     Ok(())
 }
 

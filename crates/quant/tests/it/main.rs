@@ -27,4 +27,5 @@ mod round_trip;
 mod speed;
 #[cfg(feature = "burn")]
 mod transformer;
+mod weights_only;
 mod zeros;

@@ -76,6 +76,12 @@ const SEPARATE_SUMS: Key<bool> = Key::new(
 )
 .depends("false")
 .edit(Edit::Free);
+const WEIGHTS_ONLY: Key<bool> = Key::new(
+    "quantize.weights_only",
+    "quantizes weights alone: activations stay in f32, and so does the speed of most layers",
+)
+.depends("false")
+.edit(Edit::Free);
 const WEIGHT_BITS: Key<u8> = Key::new(
     "quantize.bits",
     "bits of weights: 8, 4, 3, 2 or 1; activations have 8; not with `quantize.budget` or `quantize.max_drop`",
@@ -109,13 +115,13 @@ const EQUALIZE: Key<bool> = Key::new(
 .edit(Edit::Free);
 const BUDGET: Key<f64> = Key::new(
     "quantize.budget",
-    "chooses bits and layers in f32 so that parameters have at most this fraction of the bytes of f32, with the least noise",
+    "chooses 8, 4, 3 or 2 bits or f32 for each layer so that parameters have at most this fraction of the bytes of f32, with the least noise",
 )
 .edit(Edit::Free)
 .check("above 0 and at most 1", |budget| *budget > 0.0 && *budget <= 1.0);
 const MAX_DROP: Key<f64> = Key::new(
     "quantize.max_drop",
-    "chooses bits and layers in f32 so that the score on the calibration samples falls by at most so many points, with the fewest bytes; not with `quantize.budget`",
+    "chooses 8, 4, 3 or 2 bits or f32 for each layer so that the score on the calibration samples falls by at most so many points, with the fewest bytes; not with `quantize.budget`",
 )
 .edit(Edit::Free)
 .check("a finite number of at least 0", |points| points.is_finite() && *points >= 0.0);
@@ -127,6 +133,7 @@ pub(super) const KEYS: Keys = &[
     &KEEP,
     &ALL_INT8,
     &SEPARATE_SUMS,
+    &WEIGHTS_ONLY,
     &WEIGHT_BITS,
     &ASYMMETRIC,
     &GROUP,
@@ -147,6 +154,7 @@ pub struct QuantizePlan {
     pub keep: Option<Vec<String>>,
     pub all_int8: Option<bool>,
     pub separate_sums: Option<bool>,
+    pub weights_only: Option<bool>,
     pub bits: Option<u8>,
     pub asymmetric: Option<bool>,
     pub group: Option<u32>,
@@ -169,6 +177,7 @@ impl QuantizePlan {
             keep: settings.option(&KEEP)?,
             all_int8: settings.option(&ALL_INT8)?,
             separate_sums: settings.option(&SEPARATE_SUMS)?,
+            weights_only: settings.option(&WEIGHTS_ONLY)?,
             bits: settings.option(&WEIGHT_BITS)?,
             asymmetric: settings.option(&ASYMMETRIC)?,
             group: settings.option(&GROUP)?,

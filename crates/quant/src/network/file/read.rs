@@ -145,7 +145,8 @@ impl ModelReader<'_> {
         }
         let x: Vec<_> = inputs.iter().map(|&input| self.shapes[input].clone()).collect();
         let schemes: Vec<_> = inputs.iter().map(|&input| self.schemes[input]).collect();
-        let of_file = self.parameters(index, in_f32.is_some(), low_bits, schemes[0])?;
+        let is_float = in_f32.is_some_and(|reason| reason != Reason::WeightsOnly);
+        let of_file = self.parameters(index, is_float, low_bits, schemes[0])?;
         let y = operation.shape(&x, of_file.lens());
         let y = y.map_err(|cause| FileError::Operation { layer: index, cause })?;
         self.tensor(index, y.clone(), scheme)?;
@@ -264,13 +265,14 @@ fn form(
     around: Around<'_>,
 ) -> Result<Form, FileError> {
     let (weights, coding) = match (in_f32, parameters) {
+        (Some(Reason::WeightsOnly), OfFile::Int8(weights, coding)) => (Some(weights), coding),
         (Some(reason), OfFile::Float(parameters)) => {
             return as_float(layer, operation, parameters, reason, around);
         }
         (Some(reason), _) => {
             return as_float(layer, operation, Parameters::default(), reason, around);
         }
-        (None, OfFile::Int8(weights, coding)) => (Some(weights), coding.map(Arc::new)),
+        (None, OfFile::Int8(weights, coding)) => (Some(weights), coding),
         (None, _) => (None, None),
     };
     let packed = operation.pack(&Around { weights: weights.as_ref(), ..around });
@@ -279,7 +281,11 @@ fn form(
         PackError::Factor(cause) => FileError::Scheme { tensor: layer, cause },
     })?;
     let kernel = packed.ok_or(invalid(layer, "its int8 form"))?;
-    Ok(Form::Int8(Int8Form { kernel, coding }))
+    let form = Form::Int8(Int8Form { kernel, coding: coding.map(Arc::new) });
+    Ok(match in_f32 {
+        Some(_) => form.with_float_activations(),
+        None => form,
+    })
 }
 
 /// A layer that is to run in f32.

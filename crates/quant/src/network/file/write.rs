@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::header::{Header, Input, Layer, LowBits, Output};
 use super::{HASH, KEY, VERSION};
-use crate::network::layer::{Form, Int8Form};
+use crate::network::layer::Form;
 use crate::network::model::QuantizedModel;
+use crate::network::plan::Reason;
 use crate::operation::Parameters;
 
 impl QuantizedModel {
@@ -27,45 +28,38 @@ impl QuantizedModel {
         for (index, layer) in self.layers.iter().enumerate() {
             let name = |part: &str| format!("layer{index}.{part}");
             let (mut in_f32, mut low_bits) = (None, None);
-            match (layer.form.int8(), &layer.form) {
-                (Some(Int8Form { kernel, coding }), _) => {
-                    if let Some(weights) = kernel.weights() {
-                        let (channels, each) = (weights.channels(), weights.each());
-                        let tensor = match coding {
-                            None => {
-                                let values = weights.values().iter().map(|v| v.to_le_bytes());
-                                Tensor::new(Dtype::I8, &[channels, each], values)
-                            }
-                            Some(coding) => {
-                                low_bits = Some(LowBits { format: coding.format, each });
-                                let row = [channels, coding.row()];
-                                let bytes = |values: Vec<u8>, shape: &[usize]| {
-                                    Tensor::new(Dtype::U8, shape, values.into_iter().map(|v| [v]))
-                                };
-                                let groups = [channels, coding.format.groups(each)];
-                                if coding.format.group().is_some() {
-                                    let multipliers = bytes(coding.multipliers.clone(), &groups);
-                                    tensors.insert(name("multipliers"), multipliers);
-                                }
-                                if coding.format.is_asymmetric() {
-                                    tensors.insert(
-                                        name("zeros"),
-                                        bytes(coding.zeros.clone(), &groups),
-                                    );
-                                }
-                                bytes(coding.pack(weights.values()), &row)
-                            }
-                        };
-                        tensors.insert(name("weights"), tensor);
-                        let scales = weights.scales().iter().map(|scale| scale.to_le_bytes());
-                        tensors
-                            .insert(name("scales"), Tensor::new(Dtype::F32, &[channels], scales));
-                        let bias = weights.bias().iter().map(|bias| bias.to_le_bytes());
-                        tensors.insert(name("bias"), Tensor::new(Dtype::I32, &[channels], bias));
+            if let Some((weights, coding)) = layer.form.coded_weights() {
+                let (channels, each) = (weights.channels(), weights.each());
+                let tensor = match coding {
+                    None => {
+                        let values = weights.values().iter().map(|v| v.to_le_bytes());
+                        Tensor::new(Dtype::I8, &[channels, each], values)
                     }
-                }
-                (None, Form::Int8(_)) => {}
-                (None, Form::F32 { parameters, reason, .. }) => {
+                    Some(coding) => {
+                        low_bits = Some(LowBits { format: coding.format, each });
+                        let bytes = |values: Vec<u8>, shape: &[usize]| {
+                            Tensor::new(Dtype::U8, shape, values.into_iter().map(|v| [v]))
+                        };
+                        let groups = [channels, coding.format.groups(each)];
+                        if coding.format.group().is_some() {
+                            let multipliers = bytes(coding.multipliers.clone(), &groups);
+                            tensors.insert(name("multipliers"), multipliers);
+                        }
+                        if coding.format.is_asymmetric() {
+                            tensors.insert(name("zeros"), bytes(coding.zeros.clone(), &groups));
+                        }
+                        bytes(coding.pack(weights.values()), &[channels, coding.row()])
+                    }
+                };
+                tensors.insert(name("weights"), tensor);
+                let scales = weights.scales().iter().map(|scale| scale.to_le_bytes());
+                tensors.insert(name("scales"), Tensor::new(Dtype::F32, &[channels], scales));
+                let bias = weights.bias().iter().map(|bias| bias.to_le_bytes());
+                tensors.insert(name("bias"), Tensor::new(Dtype::I32, &[channels], bias));
+            }
+            match &layer.form {
+                Form::WeightsOnly(_) => in_f32 = Some(Reason::WeightsOnly),
+                Form::F32 { parameters, reason, int8: None, .. } => {
                     in_f32 = Some(*reason);
                     let Parameters { weights, bias } = parameters.as_ref();
                     if !bias.is_empty() {
@@ -76,6 +70,7 @@ impl QuantizedModel {
                         tensors.insert(name("bias"), Tensor::new(Dtype::F32, &shape[..1], bias));
                     }
                 }
+                Form::F32 { .. } | Form::Int8(_) => {}
             }
             layers.push(Layer {
                 name: layer.name.clone(),

@@ -94,7 +94,8 @@ pub(super) fn fit(
     schemes: &[ActivationScheme],
 ) -> Fitted {
     let steps = &observation.steps;
-    let mut tensors = Tensors::new(steps, &observation.samples, schemes);
+    let codes_of = by.rounds_activations().then_some(schemes);
+    let mut tensors = Tensors::new(steps, &observation.samples, codes_of);
     let mut fitted = Fitted { weights: Vec::new(), layers: Vec::new() };
     for (index, step) in steps.list.iter().enumerate() {
         let parameters = &step.work.parameters;
@@ -124,7 +125,9 @@ pub(super) fn fit(
         };
         let used = chosen_parameters.as_ref().unwrap_or(parameters);
         let given = tensors.compute(step, used, Kind::Given);
-        tensors.add(step, right, given, is_int8.then_some(schemes[steps.inputs.len() + index]));
+        let codes_of = codes_of.filter(|_| is_int8);
+        let scheme = codes_of.map(|schemes| schemes[steps.inputs.len() + index]);
+        tensors.add(step, right, given, scheme);
         fitted.weights.push(of_step);
     }
     fitted
@@ -168,7 +171,8 @@ struct Tensors {
 }
 
 impl Tensors {
-    fn new(steps: &Steps, inputs: &[Vec<f32>], schemes: &[ActivationScheme]) -> Self {
+    /// Inputs are rounded to the codes of their schemes, if tensors have codes.
+    fn new(steps: &Steps, inputs: &[Vec<f32>], schemes: Option<&[ActivationScheme]>) -> Self {
         let lens: Vec<usize> = steps.shapes().map(|shape| shape.iter().product()).collect();
         let last_reader = (0..lens.len()).map(|tensor| {
             let reader = steps.list.iter().rposition(|step| step.inputs.contains(&tensor));
@@ -186,7 +190,12 @@ impl Tensors {
         let samples = there.min(MOST_BYTES / (4 * size_of::<f32>() * most)).max(1);
         let taken = |(input, len): (&Vec<f32>, &usize)| input[..samples * len].to_vec();
         let float: Vec<Vec<f32>> = inputs.iter().zip(&lens).map(taken).collect();
-        let given = float.iter().zip(schemes).map(|(x, &scheme)| rounded(x, scheme)).collect();
+        let given = match schemes {
+            Some(schemes) => {
+                float.iter().zip(schemes).map(|(x, &scheme)| rounded(x, scheme)).collect()
+            }
+            None => float.clone(),
+        };
         let space = FloatSpace::new();
         let mut tensors =
             Self { samples, inputs: first, float, given, last_reader, space, done: 0 };
