@@ -163,10 +163,13 @@ impl RunSettings {
     /// if the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
         const ABOVE: &str = "a finite number above 0";
+        const RATE: &str = "a number above 0 in the range of f32, 1.2e-38 to 3.4e38";
         const READ_EACH: &str = "1 with clipping, a loss scale or skipped updates, which need the \
                                  numbers of an update before it is made";
         let is_positive = |value: f64| value.is_finite() && value > 0.0;
         let rate = self.learning_rate;
+        // Optimizers compute in f32, where a smaller one is 0 and a larger one is infinite.
+        let is_rate = rate > 0.0 && (rate as f32).is_normal();
         let norm = self.step.clip_norm.unwrap_or(1.0);
         let can_skip = self.step.non_finite != NonFinite::Skip { at_most: 0 };
         let has_batches = self.batch_norm != BatchNormStatistics::Recomputed { batches: 0 };
@@ -178,7 +181,7 @@ impl RunSettings {
         self.step.policy.check_training_scaled(&self.loss_scale)?;
         TrainError::check(&[
             ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
-            ("learning_rate", &rate, is_positive(rate), ABOVE),
+            ("learning_rate", &rate, is_rate, RATE),
             ("step.clip_norm", &norm, is_positive(norm), ABOVE),
             ("step.non_finite.at_most", &0, can_skip, "at least 1"),
             ("read_every", &self.read_every, self.read_every > 0, "at least 1"),

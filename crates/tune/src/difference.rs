@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::event::Header;
+use crate::shortened::shortened;
 
 /// The digits of a digest in a message.
 const DIGITS: usize = 12;
@@ -18,7 +19,7 @@ pub(crate) fn difference(found: &Header, own: &Header) -> Option<String> {
     });
     let setting = first_difference(&both[0], &both[1], "").map(|(key, found, own)| {
         let key = key.strip_prefix("config.").unwrap_or(&key);
-        format!("`{key}` ({found}, here {own})")
+        format!("`{}` ({}, here {})", shortened(key), shortened(&found), shortened(&own))
     });
     // Other settings may read other data.
     let start = |digest: &str| digest.chars().take(DIGITS).collect::<String>();

@@ -3,12 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::shortened::shortened;
+
 /// Why a study cannot be created, continued or read; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
     /// An invalid setting.
-    #[error("`{key}` is {value}; it must be {expected}")]
+    #[error("`{}` is {}; it must be {expected}", shortened(.key), shortened(.value))]
     Setting {
         /// The key, such as `tune.trials`.
         key: String,

@@ -12,6 +12,7 @@ mod pruner;
 mod random;
 mod sampler;
 mod settings;
+mod shortened;
 mod space;
 mod state;
 mod study;

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use crate::error::TuneError;
+use crate::shortened::shortened;
 use crate::table::{Conditions, conditions, flatten, listed, place, range};
 
 /// The range of a key.
@@ -159,6 +160,18 @@ impl Parameter {
         }
     }
 
+    /// How many values [`grid`](Self::grid) computes, before it leaves out equal ones.
+    pub(crate) fn grid_count(&self, count: usize) -> usize {
+        match &self.range {
+            Range::Float { step: None, .. } | Range::Integer { step: ..=1, .. } => count,
+            Range::Float { low, high, step: Some(step), .. } => {
+                (((high - low) / step) as usize).saturating_add(1)
+            }
+            Range::Integer { low, high, step, .. } => ((high - low) / step) as usize + 1,
+            Range::Choice { choices } => choices.len(),
+        }
+    }
+
     /// Evenly spaced values: `count` values of a range without steps, otherwise all.
     pub(crate) fn grid(&self, count: usize) -> Vec<f64> {
         use optimizer::distribution::{FloatDistribution, IntDistribution};
@@ -224,7 +237,9 @@ impl Space {
         found.sort_by(|a, b| a.0.cmp(&b.0));
         if let Some(twice) = found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let key = &twice[0].0;
-            let expected = format!("given once, as `tune.space.\"{key}\"` or without the quotes");
+            let quoted = shortened(key);
+            let expected =
+                format!("given once, as `tune.space.\"{quoted}\"` or without the quotes");
             return Err(TuneError::setting(place(key), "given twice", expected));
         }
         let mut waiting = Vec::new();
@@ -285,7 +300,7 @@ impl Space {
                     TuneError::setting(
                         format!("{}.when.{other}", place(key)),
                         &value,
-                        format!("one of {}", listed(choices)),
+                        format!("one of {}", shortened(&listed(choices))),
                     )
                 })?);
             }

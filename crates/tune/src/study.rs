@@ -96,6 +96,7 @@ impl Study {
     /// Creates a study in a folder, or continues the existing one.
     ///
     /// # Errors
+    /// [`TuneError::Setting`] for a count of the sampler or the pruner that is out of its range,
     /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::NotAStudy`] for one
     /// with other files, [`TuneError::Lost`] for one whose journal has no line and that has other
     /// files, [`TuneError::Damaged`] for a journal that cannot be read, [`TuneError::NoLocks`], and
@@ -124,13 +125,16 @@ impl Study {
         Ok(study)
     }
 
-    /// Checks that a folder has no other study and no other files, and writes nothing.
+    /// Checks the counts of the settings, and that a folder has no other study and no other files,
+    /// and writes nothing.
     ///
     /// # Errors
+    /// [`TuneError::Setting`] for a count of the sampler or the pruner that is out of its range,
     /// [`TuneError::OtherStudy`] with the difference, [`TuneError::NotAStudy`],
     /// [`TuneError::Lost`], [`TuneError::Damaged`] for a journal whose first line cannot be read,
     /// and [`TuneError::Io`].
     pub fn check(folder: &Path, settings: &StudySettings) -> Result<(), TuneError> {
+        settings.check()?;
         refuse_other_files(folder)?;
         let path = folder.join(JOURNAL);
         if !path.exists() {

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use crate::error::TuneError;
+use crate::shortened::shortened;
 use crate::space::Range;
 
 /// Other keys and the values that they must have.
@@ -46,7 +47,7 @@ fn flatten_below<'a>(
                 let mut expected =
                     "a table with `kind`: `float`, `integer` or `categorical`".to_owned();
                 if start.contains('.') && space.contains_key(start) {
-                    let quoted = place(&format!("\"{start}\".{name}"));
+                    let quoted = place(&shortened(&format!("\"{start}\".{name}")));
                     expected = format!("written with quotes, as its range is: `{quoted}`");
                 }
                 return Err(TuneError::setting(place(&key), other, expected));
@@ -102,6 +103,7 @@ pub(crate) fn range(key: &str, table: &Table) -> Result<Range, TuneError> {
             let Some(low) = number("low") else { return refuse("low", "a finite number") };
             let Some(high) = number("high") else { return refuse("high", "a finite number") };
             if low >= high {
+                let low = shortened(&low.to_string());
                 return refuse("high", &format!("above `low`, which is {low}"));
             }
             if is_log && low <= 0.0 {

@@ -156,6 +156,28 @@ fn a_manifest_names_images_and_classes_in_columns_of_any_name() {
     assert_eq!(listed, found);
 }
 
+#[test]
+fn an_image_that_the_manifests_of_training_and_test_list_is_refused() {
+    let data = "source = \"manifest\"\ndir = \".\"\ntrain = \"a.csv\"\ntest = \"b.csv\"";
+    let (dir, config) = config(data);
+    images(&dir.path().join("mine"), 20);
+    let rows = |from: usize, to: usize| {
+        let row = |at: usize| format!("mine/dark/{at:02}.png,dark\nmine/light/{at:02}.png,light\n");
+        format!("path,class\n{}", (from..to).map(row).collect::<String>())
+    };
+    fs::write(dir.path().join("a.csv"), rows(0, 15)).expect("written");
+    fs::write(dir.path().join("b.csv"), rows(15, 20)).expect("written");
+    let said = succeed(dir.path(), &small(&config, &[]));
+    assert!(said.stderr.contains("30 training and 10 test images of 2 classes"), "{}", said.stderr);
+    fs::remove_dir_all(dir.path().join("runs")).expect("removed");
+    fs::write(dir.path().join("b.csv"), rows(14, 20).replace("mine/", "./mine/")).expect("written");
+    let refused = run(dir.path(), &small(&config, &[]));
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let expected = "line 30 of `./a.csv` and line 2 of `./b.csv` list the same file";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    assert!(!dir.path().join("runs").exists());
+}
+
 /// A tar of class names and records, as CIFAR's binary version comes.
 fn cifar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());

@@ -147,7 +147,8 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["predict", images, "a.png", "--parts", images], "is no folder of parts"),
         (vec!["predict", images, "a.png", "--parts", "a.png"], "is no folder of parts"),
         (vec!["predict", converter, "a.png", "--parts", "p", "--out", "o.tif"], "cannot be used"),
-        (window("--overlap", "2"), "`--overlap` is [2.0]; it must be 0 to below 1"),
+        (window("--overlap", "2"), "`--overlap` is [2.0]; it must be 0 to 0.95"),
+        (window("--overlap", "0.999999999"), "is [0.999999999]; it must be 0 to 0.95: one number"),
         (window("--sigma", "0"), "`--sigma` is [0.0]; it must be finite and above 0"),
         (window("--sigma", "0.1,0.1,0.1"), "`--sigma` is [0.1, 0.1, 0.1]; it must be finite"),
         (

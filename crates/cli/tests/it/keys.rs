@@ -43,7 +43,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         TABLE,
         "train.learning_rate=-1.0",
-        "`train.learning_rate` is -1.0; it must be a finite number above 0",
+        "`train.learning_rate` is -1.0; it must be a number above 0 in the range of f32, 1.2e-38 \
+         to 3.4e38",
+    ),
+    (
+        TABLE,
+        "train.learning_rate=1e-310",
+        "`train.learning_rate` is 1e-310; it must be a number above 0 in the range of f32, 1.2e-38 \
+         to 3.4e38",
     ),
     (IMAGES, "train.clip_norm=0.0", "`train.clip_norm` is 0.0; it must be a finite number above 0"),
     (

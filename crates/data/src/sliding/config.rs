@@ -9,6 +9,10 @@ use crate::sliding::grid::Grid;
 use crate::sliding::{Blend, Padding};
 use crate::volume::VolumeSpec;
 
+/// The largest overlap: up to 20 windows along each axis have a place in common, 8000 in a volume.
+/// With one that is nearly 1 a window begins at every place, and a prediction does not end.
+const MOST_OVERLAP: f64 = 0.95;
+
 /// Applies a model that takes windows to a whole picture or volume.
 ///
 /// Windows, steps, padding and weights are those of MONAI 1.6.1's `sliding_window_inference`, and
@@ -25,8 +29,8 @@ pub struct SlidingWindow {
     /// The sides of a window, without channels; 0 means the whole axis. A volume that is smaller is
     /// padded.
     pub window: Vec<usize>,
-    /// The overlap of neighboring windows as a fraction of the window's side, at least 0 and below
-    /// 1: one for all axes, or one each.
+    /// The overlap of neighboring windows as a fraction of the window's side, at least 0 and at
+    /// most 0.95: one for all axes, or one each.
     pub overlap: Vec<f64>,
     /// The batch size of the model, at least 1.
     pub batch: usize,
@@ -127,9 +131,9 @@ impl SlidingWindow {
         let count = |length: usize| length == 1 || length == axes;
         let counts = format!("one number, or {axes}");
         if !count(self.overlap.len())
-            || self.overlap.iter().any(|share| !(0.0..1.0).contains(share))
+            || self.overlap.iter().any(|share| !(0.0..=MOST_OVERLAP).contains(share))
         {
-            let expected = format!("0 to below 1: {counts}");
+            let expected = format!("0 to {MOST_OVERLAP}: {counts}");
             return fault("overlap", format!("{:?}", self.overlap), expected);
         }
         if self.batch == 0 {

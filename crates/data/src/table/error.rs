@@ -30,6 +30,15 @@ fn fields(count: usize) -> String {
     }
 }
 
+/// Two lines of one file or of two.
+fn lines(first: &Path, first_line: u64, second: &Path, second_line: u64) -> String {
+    let (one, other) = (first.display(), second.display());
+    if first == second {
+        return format!("lines {first_line} and {second_line} of `{one}`");
+    }
+    format!("line {first_line} of `{one}` and line {second_line} of `{other}`")
+}
+
 /// What to do about a record with too few or too many fields.
 const fn field_remedy(got: usize, expected: usize) -> &'static str {
     if got < expected {
@@ -189,6 +198,24 @@ pub enum TableError {
         column: String,
         /// The word; `None` for a missing value.
         word: Option<String>,
+    },
+    /// Two records list one file, perhaps by different paths.
+    #[error(
+        "{} list the same file, `{}`; list it once: in one class, and for training or for testing",
+        lines(.first, *.first_line, .second, *.second_line),
+        .file.display()
+    )]
+    RepeatedFile {
+        /// The file, as the second record names it.
+        file: PathBuf,
+        /// The table of the first record.
+        first: PathBuf,
+        /// Its line, counted from 1.
+        first_line: u64,
+        /// The table of the second record.
+        second: PathBuf,
+        /// Its line, counted from 1.
+        second_line: u64,
     },
     /// There are no records.
     #[error("`{}` has no records", .path.display())]

@@ -295,7 +295,7 @@ fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
 }
 
 /// The path without links and `..`, by which a file is known.
-fn real_path(file: &Path) -> PathBuf {
+pub(crate) fn real_path(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 

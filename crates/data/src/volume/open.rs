@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::decode;
-use crate::error::DataError;
+use crate::error::{DataError, DecodeError, Place};
 use crate::raster::Raster;
 use crate::volume::{PngVolume, TiffVolume, Volume, VolumeSource};
 
@@ -41,7 +41,8 @@ pub struct OpenConfig {
 /// A JPEG is decoded at once, to three channels of u8.
 ///
 /// # Errors
-/// As [`TiffVolume::open`] and [`PngVolume::open`]; the error of decoding a JPEG.
+/// As [`TiffVolume::open`] and [`PngVolume::open`]; the error of decoding a JPEG;
+/// [`DataError::Decode`] for a file of another format.
 ///
 /// # Example
 /// ```
@@ -68,11 +69,21 @@ pub fn open_volume(
     let path = path.as_ref();
     let open = |cause| DataError::Open { path: path.to_owned(), cause };
     let mut start = Vec::new();
-    File::open(path).map_err(open)?.take(4).read_to_end(&mut start).map_err(open)?;
+    File::open(path).map_err(open)?.take(8).read_to_end(&mut start).map_err(open)?;
     Ok(match &start[..] {
-        b"\x89PNG" => Arc::new(PngVolume::open(path)?),
-        [0xff, 0xd8, 0xff, _] => Arc::new(jpeg(path)?),
-        _ => Arc::new(TiffVolume::open(path, config)?),
+        [0x89, b'P', b'N', b'G', ..] => Arc::new(PngVolume::open(path)?),
+        [0xff, 0xd8, 0xff, _, ..] => Arc::new(jpeg(path)?),
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => {
+            Arc::new(TiffVolume::open(path, config)?)
+        }
+        _ => {
+            let place = Place { name: path.display().to_string(), index: None };
+            let cause = match start.is_empty() {
+                true => DecodeError::Empty,
+                false => DecodeError::UnknownFormat { start },
+            };
+            return Err(DataError::Decode { place, cause });
+        }
     })
 }
 

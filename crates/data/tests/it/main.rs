@@ -18,6 +18,7 @@ mod damage;
 mod faults;
 mod folder;
 mod generated;
+mod image_manifests;
 #[cfg(feature = "burn")]
 mod large;
 mod manifest;

@@ -242,7 +242,11 @@ fn windows_and_models_that_do_not_fit_are_named() {
     );
     let window = SlidingWindow::new(&[4, 4, 4]);
     let overlap = refused(window.clone().with_overlap(&[0.5, 1.0, 0.5]));
-    assert_eq!(overlap, "`overlap` is [0.5, 1.0, 0.5]; expected 0 to below 1: one number, or 3");
+    assert_eq!(overlap, "`overlap` is [0.5, 1.0, 0.5]; expected 0 to 0.95: one number, or 3");
+    // Windows at every place of a large picture would not end.
+    let overlap = refused(window.clone().with_overlap(&[0.999_999_999]));
+    assert_eq!(overlap, "`overlap` is [0.999999999]; expected 0 to 0.95: one number, or 3");
+    assert!(window.clone().with_overlap(&[0.95]).validate(3).is_ok());
     assert_eq!(refused(window.clone().with_batch(0)), "`batch` is 0; expected at least 1");
     let sigma = Blend::Gaussian { sigma: vec![0.0] };
     assert!(refused(window.clone().with_blend(sigma)).starts_with("`sigma` is [0.0]; expected"));

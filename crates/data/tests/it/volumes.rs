@@ -10,7 +10,7 @@ use updraft_data::{
     write_volume,
 };
 
-use crate::files::{message, shared};
+use crate::files::{encode, message, picture, shared};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name)
@@ -243,6 +243,25 @@ fn files_that_lie_are_refused_with_field_and_both_sides() {
         assert!(!open(&file).contains("fill whole buffer"), "{}", open(&file));
     }
     assert!(open(&folder.path().join("no.tif")).contains("no.tif` cannot be opened"));
+}
+
+#[test]
+fn a_damaged_file_is_not_called_a_tiff_that_it_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.png");
+    let png = encode(&picture(1, 4, 6), image::ImageFormat::Png);
+    let open = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        message(&open_volume(&path, &OpenConfig::default()).map(drop).unwrap_err())
+    };
+    let text = open(&[&b"\0\0\0\0"[..], &png[4..]].concat());
+    let expected = "a.png` cannot be decoded: expected a JPEG, PNG or TIFF, got a file that starts \
+                    with 00 00 00 00 0d 0a 1a 0a";
+    assert!(text.ends_with(expected), "{text}");
+    for bytes in [&png[..3], &png[..40], &b""[..]] {
+        let text = open(bytes);
+        assert!(text.contains("a.png` cannot be decoded: ") && !text.contains("TIFF is"), "{text}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::shortened::shortened;
+
 /// Errors of configurations; the text names the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,7 +47,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A key that does not exist.
-    #[error("{}unknown key `{key}`; {advice}", with_colon(.place))]
+    #[error("{}unknown key `{}`; {advice}", with_colon(.place), shortened(.key))]
     UnknownKey {
         /// File and line, or the option of the command line, or nothing.
         place: String,
@@ -55,7 +57,9 @@ pub enum ConfigError {
         advice: String,
     },
     /// A key that is not used with the given values of other keys.
-    #[error("{place}`{key}` is not read beside {beside}; leave it out or change that")]
+    #[error(
+        "{place}`{}` is not read beside {beside}; leave it out or change that", shortened(.key)
+    )]
     Unread {
         /// File and line with a colon, or nothing.
         place: String,
@@ -100,7 +104,9 @@ pub enum ConfigError {
         allowed: String,
     },
     /// A `--set` that is not `key=value`.
-    #[error("`{option} {given}` is not of the form key=value, such as train.epochs=3")]
+    #[error(
+        "`{option} {}` is not of the form key=value, such as train.epochs=3", shortened(.given)
+    )]
     Set {
         /// The option that gave it, `--set` or another.
         option: &'static str,
@@ -109,8 +115,10 @@ pub enum ConfigError {
     },
     /// A `--set key=` for a key that is not given.
     #[error(
-        "`{option} {given}` removes `{key}`, which the config does not give; leave that out, or see \
-         what it gives with `explain`"
+        "`{option} {}` removes `{}`, which the config does not give; leave that out, or see what \
+         it gives with `explain`",
+        shortened(.given),
+        shortened(.key)
     )]
     NothingToRemove {
         /// The option that gave it, `--set` or another.
@@ -121,7 +129,7 @@ pub enum ConfigError {
         key: String,
     },
     /// A value that cannot be used.
-    #[error("{place}`{key}` is {value}; it must be {expected}")]
+    #[error("{place}`{}` is {}; it must be {expected}", shortened(.key), shortened(.value))]
     Value {
         /// File and line with a colon, or nothing.
         place: String,
@@ -142,8 +150,13 @@ pub enum ConfigError {
     },
 }
 
-fn with_colon(place: &str) -> String {
-    if place.is_empty() { String::new() } else { format!("{place}: ") }
+/// A place with a colon; a setting of the command line may be as long as a user likes.
+pub(super) fn with_colon(place: &str) -> String {
+    match place {
+        "" => String::new(),
+        option if option.starts_with("--") => format!("{}: ", shortened(option)),
+        file => format!("{file}: "),
+    }
 }
 
 impl ConfigError {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::error::ConfigError;
+use super::error::{ConfigError, with_colon};
 use super::key::Keys;
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
@@ -142,7 +142,7 @@ pub(super) fn refuse_unknown(
             _ if names.contains(&key.as_str()) => {}
             _ if !inside.is_empty() => {
                 return Err(ConfigError::Value {
-                    place: format!("{}: ", at(key)),
+                    place: with_colon(&at(key)),
                     key: key.clone(),
                     value: value.to_string(),
                     expected: format!("a table, such as `[{key}]` with keys below it"),

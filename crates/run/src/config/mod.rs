@@ -21,6 +21,7 @@ mod quantize;
 mod refusal;
 mod set;
 mod settings;
+mod shortened;
 mod train;
 mod tune;
 

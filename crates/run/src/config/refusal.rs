@@ -16,10 +16,8 @@ use super::key_path::find;
 use super::layers::{at_line, is_misspelled, unknown_key};
 use super::set::Set;
 use super::settings::Settings;
+use super::shortened::shortened;
 use super::train::key_of_setting;
-
-/// The largest number of characters of a value in an error.
-const MOST_SHOWN: usize = 120;
 
 impl Settings {
     /// An error about the value of a key, with the file and line where it was given, if any.
@@ -31,11 +29,7 @@ impl Settings {
         value: impl Display,
         expected: impl Into<String>,
     ) -> ConfigError {
-        let (place, mut value) = (self.place(key), value.to_string());
-        if let Some((end, _)) = value.char_indices().nth(MOST_SHOWN) {
-            value.truncate(end);
-            value.push('…');
-        }
+        let (place, value) = (self.place(key), value.to_string());
         ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
     }
 
@@ -157,7 +151,7 @@ impl Settings {
             }
             (range, of_type) if is_range(range) => format!("{of_type}, {range}"),
             (list, of_type) if of_type == "a list" && value.is_str() => {
-                format!("{list}, such as [{value}]")
+                format!("{list}, such as [{}]", shortened(&value.to_string()))
             }
             (whole, _) => whole.to_owned(),
         };

@@ -32,7 +32,10 @@ const BATCH: Key<BatchPlan> =
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
     .edit(Edit::Reported)
-    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
+    .check("a number above 0 in the range of f32, 1.2e-38 to 3.4e38", |rate| {
+        // Optimizers compute in f32, where a smaller one is 0 and a larger one is infinite.
+        *rate > 0.0 && (*rate as f32).is_normal()
+    });
 const FREEZE: Key<Vec<Freeze>> = Key::new(
     "train.freeze",
     "parameters that keep their values after some epochs: a list of tables with `parameters`, the path of a parameter or of a part of the model, and `after_epochs`, the epochs in which they are trained",

@@ -39,18 +39,21 @@ const SAMPLER: Key<SamplerSettings> =
     Key::new("tune.sampler", "or `nsga-ii`, `random`, `grid`: chooses the values of each trial")
         .default(r#"{ kind = "tpe", startup = 10, candidates = 24 }"#)
         .with(&[
-            ("startup", "10", "`tpe`: random trials before it learns, at least 1"),
-            ("candidates", "24", "`tpe`: candidates for each trial, at least 1"),
-            ("population", "50", "`nsga-ii`: trials per generation, at least 4"),
-            ("points", "5", "`grid`: number of values for a range without `step`, at least 2"),
+            ("startup", "10", "`tpe`: random trials before it learns, 1 to 100000"),
+            ("candidates", "24", "`tpe`: candidates for each trial, 1 to 10000"),
+            ("population", "50", "`nsga-ii`: trials per generation, 4 to 100000"),
+            ("points", "5", "`grid`: number of values for a range without `step`, 2 to 1000000"),
         ])
         .check(
-            "`startup` and `candidates` at least 1, `population` at least 4, `points` at least 2",
+            "one with `startup` 1 to 100000, `candidates` 1 to 10000, `population` 4 to 100000 \
+             and `points` 2 to 1000000",
             |it| match *it {
-                SamplerSettings::Tpe { startup, candidates } => startup >= 1 && candidates >= 1,
-                SamplerSettings::Evolution { population } => population >= 4,
+                SamplerSettings::Tpe { startup, candidates } => {
+                    (1..=100_000).contains(&startup) && (1..=10_000).contains(&candidates)
+                }
+                SamplerSettings::Evolution { population } => (4..=100_000).contains(&population),
                 SamplerSettings::Random {} => true,
-                SamplerSettings::Grid { points } => points >= 2,
+                SamplerSettings::Grid { points } => (2..=1_000_000).contains(&points),
             },
         );
 const PRUNER: Key<PrunerSettings> = Key::new(
@@ -58,16 +61,24 @@ const PRUNER: Key<PrunerSettings> = Key::new(
     "`median`, `successive-halving` or `hyperband`: stops trials that are worse than others at the same epoch; needs one objective, which is a metric",
 )
 .with(&[
-    ("startup", "5", "`median`: finished trials before the first is stopped, at least 1"),
-    ("warmup", "0", "`median`: epochs of a trial before it can be stopped"),
-    ("first", "1", "the others: the epoch of the first comparison, at least 1"),
-    ("reduction", "4, of `hyperband` 3", "the others: one of this many continues, at least 2"),
+    ("startup", "5", "`median`: finished trials before the first is stopped, 1 to 100000"),
+    ("warmup", "0", "`median`: epochs of a trial before it can be stopped, at most 1000000000"),
+    ("first", "1", "the others: the epoch of the first comparison, 1 to 1000000000"),
+    ("reduction", "4, of `hyperband` 3", "the others: one of this many continues, 2 to 100000"),
 ])
-.check("`startup` and `first` at least 1, `reduction` at least 2", |it| match *it {
-    PrunerSettings::Median { startup, .. } => startup >= 1,
-    PrunerSettings::SuccessiveHalving { first, reduction }
-    | PrunerSettings::Hyperband { first, reduction } => first >= 1 && reduction >= 2,
-});
+.check(
+    "one with `startup` 1 to 100000, `warmup` at most 1000000000, `first` 1 to 1000000000 \
+     and `reduction` 2 to 100000",
+    |it| match *it {
+        PrunerSettings::Median { startup, warmup } => {
+            (1..=100_000).contains(&startup) && warmup <= 1_000_000_000
+        }
+        PrunerSettings::SuccessiveHalving { first, reduction }
+        | PrunerSettings::Hyperband { first, reduction } => {
+            (1..=1_000_000_000).contains(&first) && (2..=100_000).contains(&reduction)
+        }
+    },
+);
 const SEED: Key<u64> = Key::new("tune.seed", "seed of the sampler").depends("`seed`");
 const ATTEMPTS: Key<u64> = Key::new(
     "tune.attempts",

@@ -31,6 +31,9 @@ fn a_value_out_of_range_is_named_with_its_key_and_line() {
         ("[train]\nbatch = 1", "train.batch"),
         ("[train]\nlearning_rate = -1.0", "train.learning_rate"),
         ("[train]\nlearning_rate = inf", "train.learning_rate"),
+        ("[train]\nlearning_rate = 1e-310", "train.learning_rate"),
+        ("[train]\nlearning_rate = 1e-39", "train.learning_rate"),
+        ("[train]\nlearning_rate = 1e39", "train.learning_rate"),
         ("[train]\nworkers = 257", "train.workers"),
         ("[train]\nworkers = \"many\"", "train.workers"),
         ("[train]\nclip_norm = 0.0", "train.clip_norm"),
@@ -164,7 +167,8 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
         ("seed = -1", "`seed` is -1; it must be a whole number of at least 0"),
         (
             "train.learning_rate = \"fast\"",
-            "`train.learning_rate` is \"fast\"; it must be a finite number above 0",
+            "`train.learning_rate` is \"fast\"; it must be a number above 0 in the range of f32, \
+             1.2e-38 to 3.4e38",
         ),
         (
             "model.dropout = true",

@@ -23,6 +23,26 @@ fn a_study_that_is_killed_fifty_times_in_one_trial_goes_on_by_default() {
 }
 
 #[test]
+fn counts_with_which_a_search_would_not_end_are_refused() {
+    for (set, expected) in [
+        ("tune.sampler={kind='tpe',candidates=9999999999999,startup=1}", "`candidates` 1 to 10000"),
+        ("tune.sampler={kind='tpe',startup=100001}", "`startup` 1 to 100000"),
+        ("tune.sampler={kind='nsga-ii',population=100001}", "`population` 4 to 100000"),
+        ("tune.sampler={kind='grid',points=1000000000}", "`points` 2 to 1000000"),
+        ("tune.pruner={kind='median',startup=100001}", "`startup` 1 to 100000"),
+        ("tune.pruner={kind='median',warmup=9999999999999}", "`warmup` at most 1000000000"),
+        ("tune.pruner={kind='hyperband',first=9999999999999}", "`first` 1 to 1000000000"),
+        ("tune.pruner={kind='successive-halving',reduction=100001}", "`reduction` 2 to 100000"),
+    ] {
+        let planned = read_with(&table(SPACE), &[set]).expect("a plan");
+        let error = TunePlan::read(&planned).expect_err(set).to_string();
+        let (key, _) = set.split_once('=').expect("a setting");
+        assert!(error.starts_with(&format!("`{key}` is {{ ")), "{set}: {error}");
+        assert!(error.contains("; it must be one with ") && error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn one_range_of_the_space_is_changed_from_the_command_line() {
     let set = "tune.space.\"model.hidden\"={ kind = 'integer', low = 2, high = 9 }";
     for sets in

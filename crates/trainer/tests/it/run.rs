@@ -187,6 +187,7 @@ fn settings_out_of_range_are_named_before_anything_is_done() {
     let cases = [
         (change(|s| s.epochs = 0), "`epochs` is 0; it must be at least 1"),
         (change(|s| s.learning_rate = f64::NAN), "`learning_rate` is NaN"),
+        (change(|s| s.learning_rate = 1e-39), "`learning_rate` is 0.000000"),
         (change(|s| s.step.clip_norm = Some(0.0)), "`step.clip_norm` is 0"),
         (change(|s| s.accumulate = 0), "`accumulate` is 0"),
         (change(|s| s.ema = Some(EmaConfig { decay: 1.0 })), "`ema.decay` is 1"),

@@ -8,10 +8,15 @@ const MOST_POINTS: usize = 1_000_000;
 
 /// All points of a grid in the order of the trials; `None` for more than a million points.
 pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Option<Vec<Point>> {
-    let axes: Vec<Vec<f64>> = space.parameters().iter().map(|it| it.grid(per_number)).collect();
-    let all = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.len()))?;
-    if all > MOST_POINTS {
-        return None;
+    let (mut axes, mut all) = (Vec::new(), 1_usize);
+    for parameter in space.parameters() {
+        // Checked before the axis is built: it may be longer than the memory.
+        if parameter.grid_count(per_number) > MOST_POINTS {
+            return None;
+        }
+        let axis = parameter.grid(per_number);
+        all = all.checked_mul(axis.len()).filter(|all| *all <= MOST_POINTS)?;
+        axes.push(axis);
     }
     let mut points: Vec<Point> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -61,5 +66,20 @@ mod tests {
         let text: String = text.collect();
         let space = Space::read(&toml::from_str(&text).expect("TOML")).expect("a space");
         assert!(points(&space, 10, 1).is_none());
+    }
+
+    #[test]
+    fn an_axis_that_is_too_long_is_not_built() {
+        for (range, per_number) in [
+            ("kind = \"float\", low = 0.0, high = 1.0", usize::MAX),
+            ("kind = \"integer\", low = 1, high = 4", 1_000_000_000_000),
+            ("kind = \"float\", low = 0.0, high = 1.0, step = 1e-12", 5),
+            ("kind = \"float\", low = -1e308, high = 1e308, step = 1e-300", 5),
+            ("kind = \"integer\", low = 0, high = 9007199254740992, step = 2", 5),
+        ] {
+            let space = toml::from_str(&format!("a = {{ {range} }}")).expect("TOML");
+            let space = Space::read(&space).expect("a space");
+            assert!(points(&space, per_number, 1).is_none(), "{range}");
+        }
     }
 }

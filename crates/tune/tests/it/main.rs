@@ -1,4 +1,5 @@
 //! Tests of the public interface.
 
+mod counts;
 mod search;
 mod studies;

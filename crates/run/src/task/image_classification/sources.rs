@@ -79,14 +79,19 @@ pub(super) fn open_sources(
             notes.extend(in_place(path, folder.passed_over()));
             Ok(Arc::new(folder))
         }),
-        DataSource::Manifest { test, path_column, class_column, .. } => {
-            listed(&paths, test, |path| {
-                let delimiter = Delimiter::of(path);
-                let folder =
-                    ImageFolder::from_manifest(path, delimiter, path_column, class_column)?;
-                Ok(Arc::new(folder))
-            })
-        }
+        DataSource::Manifest { test, path_column, class_column, .. } => match test {
+            TestPlan::Apart(_) => {
+                let manifests: [&Path; 2] = [&paths[0], &paths[1]];
+                let [train, test] =
+                    ImageFolder::pair_from_manifests(manifests, path_column, class_column)?;
+                Ok(Opened::Apart { train: Arc::new(train), test: Arc::new(test) })
+            }
+            TestPlan::HeldOut(share) => {
+                let (path, delimiter) = (&paths[0], Delimiter::of(&paths[0]));
+                let all = ImageFolder::from_manifest(path, delimiter, path_column, class_column)?;
+                Ok(Opened::Together { all: Arc::new(all), test_fraction: *share })
+            }
+        },
         DataSource::Cifar10 { .. } => cifar(&paths[0], CifarLabels::Ten, report),
         DataSource::Cifar100 { labels, .. } => {
             let labels = match labels {
