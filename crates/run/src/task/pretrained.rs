@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use burn::module::Module;
 use updraft_models::{EncoderConfig, TransformerConfigError};
+use updraft_trainer::{load_part, non_finite_parameter};
 
 use super::TASKS;
 use super::loaded_model::FilePrediction;
@@ -11,7 +13,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 
 /// The path of the encoder in the parameters of a masked autoencoder.
-pub(super) const ENCODER: &str = "encoder";
+const ENCODER: &str = "encoder";
 
 /// The checkpoint of a run that trained an encoder: its served one, or the path itself if it is a
 /// checkpoint.
@@ -37,6 +39,25 @@ pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
         return Err(RunError::Unusable { reason });
     }
     folder.served_checkpoint(&plan).map_err(|error| refuse_run(KEY, path, &error))
+}
+
+/// An encoder with the parameters of a checkpoint's encoder.
+///
+/// # Errors
+/// [`RunError::Checkpoint`] for one that is damaged or of another encoder, [`RunError::Unusable`] for
+/// a parameter that is not finite.
+pub(super) fn load_encoder<M: Module>(checkpoint: &Path, encoder: M) -> Result<M, RunError> {
+    let encoder = load_part(checkpoint, ENCODER, encoder)?;
+    match non_finite_parameter(&encoder) {
+        None => Ok(encoder),
+        Some(parameter) => Err(RunError::Unusable {
+            reason: format!(
+                "`model.encoder` is `{}`, whose parameter `{parameter}` is not finite; it must be a \
+                 trained encoder: name another checkpoint of its run, or train it again",
+                checkpoint.display()
+            ),
+        }),
+    }
 }
 
 /// The run that a key names, with its plan.

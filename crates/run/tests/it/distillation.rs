@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use updraft_run::{Plan, RunError};
+use updraft_run::{Plan, RunError, RunFolder};
 use updraft_trainer::Ending;
 
 use crate::plans::read;
-use crate::train::{ROWS, Watcher, train};
+use crate::train::{ROWS, Watcher, train, try_train};
 use crate::whitened::weights;
 
 fn plan(model: &str, train: &str) -> Plan {
@@ -94,6 +94,37 @@ fn teachers_of_something_else_are_refused_before_the_training() {
     let expected = format!("a run of {} classes; it must be", classes.len() - 1);
     assert!(error.contains(&expected), "{error}");
     assert!(error.contains(&format!("the same {} classes", classes.len())), "{error}");
+}
+
+#[test]
+fn a_run_continues_with_the_teacher_that_it_began_with_only() {
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let other = |text: &str| {
+        let plan = read(text).expect("valid");
+        train(&plan, dir.path(), None, &mut Watcher::default()).folder
+    };
+    let teacher = other(&text("{ channels = 4 }", ""));
+    // A plan loads its teacher once: each process has its own.
+    let plan = || plan(STUDENT, &taught_by(teacher.path(), ""));
+    let mut watcher = Watcher { stop_after: Some(7), ..Watcher::default() };
+    let stopped = train(&plan(), dir.path(), None, &mut watcher).folder;
+    let continued = || {
+        let folder = RunFolder::open(stopped.path()).expect("a run");
+        let plan = plan();
+        let refused = try_train(&plan, dir.path(), Some(folder), &mut Watcher::default());
+        refused.expect_err("another teacher").to_string()
+    };
+    // The same network with other numbers.
+    let relabeled = other(&text("{ channels = 4 }", "label_smoothing = 0.1"));
+    std::fs::remove_dir_all(teacher.path()).expect("removed");
+    std::fs::rename(relabeled.path(), teacher.path()).expect("renamed");
+    let error = continued();
+    assert!(error.contains("the one that this run began with"), "{error}");
+    // One of other classes.
+    std::fs::write(teacher.path().join("classes.json"), "[\"a\", \"b\"]").expect("written");
+    let error = continued();
+    assert!(error.contains("a run of 2 classes; it must be one of the same"), "{error}");
 }
 
 #[test]

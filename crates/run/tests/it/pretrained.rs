@@ -97,6 +97,16 @@ fn a_classifier_begins_with_the_encoder_of_a_run_and_refuses_other_shapes() {
     assert!(said.contains("a run of `image-classification`; it must be one of"), "{said}");
     let said = refused(&classifier(&dir.path().join("nothing"), &[]));
     assert!(said.contains("nothing"), "{said}");
+    let diverged = plan(&[
+        &set,
+        "train.learning_rate=1e30",
+        "train.schedule={kind='constant'}",
+        "train.optimizer={kind='sgd',momentum=0.0}",
+        "train.non_finite={kind='ignore'}",
+    ]);
+    let diverged = train(&diverged, dir.path(), None, &mut Watcher::default()).folder;
+    let said = refused(&classifier(diverged.path(), &[]));
+    assert!(said.contains("`model.encoder` is") && said.contains("is not finite"), "{said}");
 }
 
 #[test]

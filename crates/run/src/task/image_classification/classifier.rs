@@ -8,10 +8,10 @@ use serde_json::Value;
 use updraft_data::{DataError, ImageBatch};
 use updraft_integration::{DualPathwayNet, Pathways, SinglePathwayNet};
 use updraft_models::{EfficientNet, MobileNet, SeparableNet, VisionTransformer, WhitenedNet};
-use updraft_trainer::{SegmentValues, load_part};
+use updraft_trainer::SegmentValues;
 
 use crate::error::RunError;
-use crate::task::pretrained::ENCODER;
+use crate::task::pretrained::load_encoder;
 
 /// A network that classifies images.
 pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
@@ -241,7 +241,7 @@ impl Classifier for VisionTransformer {
     }
 
     fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
-        let encoder = load_part(checkpoint, ENCODER, self.encoder().clone())?;
+        let encoder = load_encoder(checkpoint, self.encoder().clone())?;
         Ok(self.with_encoder(encoder))
     }
 

@@ -12,6 +12,7 @@ use super::data_plan::DataPlan;
 use super::other_run::OtherRun;
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::folder::RunFolder;
 
 const TEACHER: Key<PathBuf> = Key::new(
     "train.teacher",
@@ -33,6 +34,9 @@ const SOFT_SHARE: Key<f64> = Key::new(
 .check("0 to 1", |share| (0.0..=1.0).contains(share))
 .decided_by(&["train.teacher"]);
 
+/// The file of a run with the hash of its teacher's numbers.
+const FILE: &str = "teacher.json";
+
 /// The keys of distillation.
 pub(super) const KEYS: Keys = &[&TEACHER, &TEMPERATURE, &SOFT_SHARE];
 
@@ -47,6 +51,8 @@ pub(super) struct Distillation {
     soft_share: f64,
     /// Loaded when the training data is opened; evaluations do without.
     logits: Rc<OnceCell<Logits>>,
+    /// The hash of the network that a resumed run began with.
+    began_with: Rc<OnceCell<String>>,
 }
 
 impl fmt::Debug for Distillation {
@@ -80,6 +86,7 @@ impl Distillation {
             temperature: settings.value(&TEMPERATURE)?,
             soft_share: settings.value(&SOFT_SHARE)?,
             logits: Rc::default(),
+            began_with: Rc::default(),
         }))
     }
 
@@ -88,14 +95,45 @@ impl Distillation {
         OtherRun::open(&TEACHER, &self.run)?.check(own, classes)
     }
 
-    /// Loads the teacher on a device without autodiff.
-    pub(super) fn load(&self, device: &Device) -> Result<(), RunError> {
-        if self.logits.get().is_none() {
-            let OtherRun { folder, plan, .. } = OtherRun::open(&TEACHER, &self.run)?;
-            let logits = plan.task.teacher(&plan, &folder, device)?;
-            // Nothing else sets it in between.
-            let _ = self.logits.set(logits);
+    /// Stores which network teaches the run of a folder.
+    pub(super) fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
+        folder.write_json(FILE, &OtherRun::open(&TEACHER, &self.run)?.fingerprint()?)
+    }
+
+    /// Reads which network taught the run of a folder, for [`load`](Self::load) to compare.
+    pub(super) fn resume(&self, folder: &RunFolder) -> Result<(), RunError> {
+        if folder.path().join(FILE).exists() {
+            // The same file, if it was read already.
+            let _ = self.began_with.set(folder.read_json(FILE)?);
         }
+        Ok(())
+    }
+
+    /// Loads the teacher on a device without autodiff, after a [`check`](Self::check).
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for another teacher than the one that the run began with.
+    pub(super) fn load(
+        &self,
+        device: &Device,
+        own: &DataPlan,
+        classes: &[String],
+    ) -> Result<(), RunError> {
+        if self.logits.get().is_some() {
+            return Ok(());
+        }
+        let other = OtherRun::open(&TEACHER, &self.run)?;
+        other.check(own, classes)?;
+        if let Some(began_with) = self.began_with.get()
+            && *began_with != other.fingerprint()?
+        {
+            let expected = "the one that this run began with, for it to continue as it would have: \
+                            put that back, or begin a new run";
+            return Err(other.refuse("a network of other numbers", expected));
+        }
+        let logits = other.plan.task.teacher(&other.plan, &other.folder, device)?;
+        // Nothing else sets it in between.
+        let _ = self.logits.set(logits);
         Ok(())
     }
 
@@ -140,6 +178,7 @@ mod tests {
                 temperature: 2.0,
                 soft_share: 0.25,
                 logits: Rc::default(),
+                began_with: Rc::default(),
             };
             let of = |rows: [[f32; 2]; 2]| Tensor::<2>::from_floats(rows, &device);
             let (student, teacher) = (of([[0.0, 2.0], [1.0, 1.0]]), of([[2.0, 0.0], [1.0, 1.0]]));

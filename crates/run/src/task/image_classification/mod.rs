@@ -206,13 +206,17 @@ impl TaskPlan for ImagePlan {
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
-        let is_new = opening.run.is_none();
+        let run = opening.run;
         let data = ImageData::open(&self.data, plan.seed, opening)?;
-        // Only a new run needs the runs that its keys name.
-        if let (Some(distillation), true) = (&self.distillation, is_new) {
-            distillation.check(&self.data, data.classes())?;
+        // A run that is not new needs its teacher only if it is trained further.
+        if let Some(distillation) = &self.distillation {
+            match run {
+                Some(run) => distillation.resume(run)?,
+                None => distillation.check(&self.data, data.classes())?,
+            }
         }
-        if let (Some(pruning), true) = (&self.pruning, is_new) {
+        // Only a new run begins with the channels of another.
+        if let (Some(pruning), None) = (&self.pruning, run) {
             pruning.check(plan, &self.data, data.classes())?;
         }
         let classes = data.classes().len();

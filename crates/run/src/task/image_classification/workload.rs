@@ -75,7 +75,7 @@ impl<N: Classifier> Workload for Classification<N> {
         if let (Some(distillation), StreamUse::Training { device, .. }) =
             (&self.task.distillation, used_for)
         {
-            distillation.load(device)?;
+            distillation.load(device, &self.plan.data, self.data.classes())?;
         }
         let of_plan = (&plan.train, plan.seed);
         let loaders = loaders(&self.plan, of_plan, &self.data, used_for)?;
@@ -105,6 +105,9 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         folder.write_json(CLASSES, self.data.classes())?;
+        if let Some(distillation) = &self.task.distillation {
+            distillation.write(folder)?;
+        }
         self.data.write_split(folder.path())
     }
 

@@ -6,10 +6,10 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use updraft_models::{DenseTransformer, DualAutoencoder, UNet2d, UNet3d, UNetFlow};
 use updraft_quant::Graph;
-use updraft_trainer::{SegmentValues, load_part};
+use updraft_trainer::SegmentValues;
 
 use crate::error::RunError;
-use crate::task::pretrained::ENCODER;
+use crate::task::pretrained::load_encoder;
 
 /// A network that converts images, where `D` is 4, or volumes, where it is 5.
 pub(super) trait ImageNetwork<const D: usize>:
@@ -168,7 +168,7 @@ macro_rules! dense_transformer {
             }
 
             fn with_encoder_of(self, checkpoint: &Path) -> Result<Self, RunError> {
-                let encoder = load_part(checkpoint, ENCODER, self.encoder().clone())?;
+                let encoder = load_encoder(checkpoint, self.encoder().clone())?;
                 Ok(self.with_encoder(encoder))
             }
 
