@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
+use std::sync::RwLock;
 
 /// The allocator of a program: without memory it prints an error with advice and exits.
 ///
@@ -27,6 +28,16 @@ pub struct EndWithoutMemory<A = System> {
     advice: &'static str,
 }
 
+/// The advice of the command that runs, in place of the program's.
+static OF_COMMAND: RwLock<Option<&str>> = RwLock::new(None);
+
+/// Sets the advice of the command that runs; `None` for the program's.
+pub(crate) fn advise(advice: Option<&'static str>) {
+    if let Ok(mut of_command) = OF_COMMAND.write() {
+        *of_command = advice;
+    }
+}
+
 /// The exit code of a run that failed.
 const FAILED: i32 = 1;
 
@@ -40,11 +51,13 @@ impl<A> EndWithoutMemory<A> {
     /// Returns the address, or ends the program if it is null.
     fn checked(&self, start: *mut u8, bytes: usize) -> *mut u8 {
         if start.is_null() && bytes > 0 {
-            // Nothing here allocates. An error that cannot be written cannot be reported elsewhere.
+            // Nothing here allocates or waits. An error that cannot be written cannot be reported
+            // elsewhere.
+            let of_command = OF_COMMAND.try_read().ok().and_then(|advice| *advice);
             let _ = writeln!(
                 std::io::stderr(),
                 "error: out of memory: {bytes} bytes could not be allocated; {}",
-                self.advice
+                of_command.unwrap_or(self.advice)
             );
             std::process::exit(FAILED)
         }

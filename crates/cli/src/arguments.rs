@@ -56,3 +56,43 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     WarmUp(warm_up::WarmUpArgs),
 }
+
+impl Command {
+    /// What to change if memory runs out; `None` for a command that trains, about which the program
+    /// has the advice.
+    pub(crate) const fn memory_advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Quantize(_) => Some(
+                "calibrate with fewer samples (`--calibration`), quantize a smaller network, or \
+                 raise the limit",
+            ),
+            Self::Eval(_) | Self::Validate(_) => {
+                Some("use a smaller model or smaller test data, or raise the limit")
+            }
+            Self::Predict(_) => Some("use a smaller model or smaller files, or raise the limit"),
+            Self::Report(_) | Self::Explain(_) | Self::Tasks(_) | Self::Probe(_) => {
+                Some("raise the limit")
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_train_has_its_own_advice_about_memory() {
+        let advice = |words: &[&str]| {
+            let parsed = Arguments::try_parse_from(["updraft"].iter().chain(words));
+            parsed.expect("valid").command.memory_advice()
+        };
+        assert_eq!(advice(&["train"]), None);
+        assert!(advice(&["quantize", "a"]).expect("advice").contains("`--calibration`"));
+        for words in [&["quantize", "a"][..], &["eval", "a"], &["predict", "a", "b"]] {
+            let advice = advice(words).expect("advice");
+            assert!(!advice.contains("train.batch") && !advice.contains("--resume"), "{advice}");
+        }
+    }
+}

@@ -101,6 +101,7 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
+    stop::survive_large_files();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -108,7 +109,7 @@ where
                 ranks::wait_for_rank_0();
             }
             // `--help` and `--version` are errors here, too, and belong to standard output.
-            let printed = terminal::written(error.print());
+            let printed = terminal::print_usage(&error);
             return match printed {
                 _ if error.use_stderr() => BAD_INPUT,
                 Ok(()) => 0,
@@ -116,6 +117,7 @@ where
             };
         }
     };
+    allocator::advise(arguments.command.memory_advice());
     match threads::check()
         .and_then(|()| threads::start())
         .and_then(|()| threads::on_reserved_stack(|| execute(registry, &arguments)))

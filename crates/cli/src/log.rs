@@ -1,7 +1,7 @@
 //! Logging: to the terminal at the requested level, and to `log.jsonl` of a run.
 
 use std::fs::File;
-use std::io::{self, Write, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::filter::LevelFilter;
@@ -55,6 +55,7 @@ pub(crate) fn install(terminal: LevelFilter) -> LogFile {
         .with(
             tracing_subscriber::fmt::layer()
                 .with_writer(stderr)
+                .with_ansi(stderr().is_terminal())
                 .with_target(false)
                 .with_filter(terminal),
         )

@@ -64,6 +64,20 @@ pub(crate) fn exit_interrupted() -> ! {
     std::process::exit(INTERRUPTED)
 }
 
+/// Makes a write beyond the limit on the size of files an error, as on a full disk, where the system
+/// would end the process. Threads that are started later inherit it.
+#[cfg(unix)]
+pub(crate) fn survive_large_files() {
+    use std::ops::BitOr;
+
+    let signal = ctrlc::Signal::SIGXFSZ;
+    // The set of this signal alone; no system refuses to block it.
+    let _ = signal.bitor(signal).thread_block();
+}
+
+#[cfg(not(unix))]
+pub(crate) fn survive_large_files() {}
+
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
     let installed = ctrlc::set_handler(|| {

@@ -67,6 +67,18 @@ pub(crate) fn say(text: &str) {
     let _ = stderr().write_all(format!("{}\n", visible(text)).as_bytes());
 }
 
+/// Prints an error of the arguments or a help text, which may repeat what was typed.
+///
+/// # Errors
+/// As [`print()`].
+pub(crate) fn print_usage(error: &clap::Error) -> Result<()> {
+    let plain = error.render().to_string();
+    match visible(&plain) {
+        Cow::Borrowed(_) => written(error.print()),
+        Cow::Owned(text) => written(stderr().write_all(text.as_bytes())),
+    }
+}
+
 /// A text with its control characters as Rust writes them, such as `\u{1b}`; line breaks and tabs
 /// stay.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
@@ -93,11 +105,12 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal interprets a character instead of showing it: control characters and
-/// bidirectional marks.
+/// Whether a terminal interprets a character instead of showing it, or shows nothing: control
+/// characters, bidirectional marks and spaces without a width.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -113,6 +126,7 @@ mod tests {
             ("a\u{9b}31mb", "a\\u{9b}31mb"),
             ("a\rb\u{7}", "a\\rb\\u{7}"),
             ("a\u{202e}b", "a\\u{202e}b"),
+            ("a\u{200b}b", "a\\u{200b}b"),
             ("a\n\tb", "a\n\tb"),
         ] {
             assert_eq!(visible(text), expected);

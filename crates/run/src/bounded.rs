@@ -1,6 +1,6 @@
 //! Reading files within a size limit, regardless of what a file claims.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::path::Path;
 
@@ -37,6 +37,28 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
         let cause = io::Error::new(ErrorKind::InvalidData, error.utf8_error());
         RunError::io("read", path, cause)
     })
+}
+
+/// As [`read`], of a file that a run has written.
+pub(crate) fn read_own(path: &Path, limit: u64) -> Result<Vec<u8>, RunError> {
+    check_regular(path)?;
+    read(path, limit)
+}
+
+/// As [`read_text`], of a file that a run has written.
+pub(crate) fn read_own_text(path: &Path, limit: u64) -> Result<String, RunError> {
+    check_regular(path)?;
+    read_text(path, limit)
+}
+
+/// Returns an error for a pipe or a device in the place of a file that a run has written: reading
+/// would wait for it, and it may have no end.
+pub(crate) fn check_regular(path: &Path) -> Result<(), RunError> {
+    let failed = |cause| RunError::io("read", path, cause);
+    if fs::metadata(path).map_err(failed)?.is_file() {
+        return Ok(());
+    }
+    Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")))
 }
 
 /// Reads a configuration or a profile, with an error that does not name the file.
@@ -93,12 +115,22 @@ mod tests {
     fn a_file_is_read_up_to_its_limit_and_no_further() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = dir.path().join("a");
-        std::fs::write(&path, "12345").expect("written");
+        fs::write(&path, "12345").expect("written");
         assert_eq!(read(&path, 5).expect("as long as allowed"), b"12345");
         let error = read(&path, 4).expect_err("too long").to_string();
         assert!(error.contains("more than 4 bytes"), "{error}");
-        std::fs::write(&path, b"a\xffb").expect("written");
+        fs::write(&path, b"a\xffb").expect("written");
         assert!(read_text(&path, 9).expect_err("no text").to_string().contains("utf-8"));
+    }
+
+    #[test]
+    fn a_file_of_a_run_is_a_regular_one() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        fs::write(dir.path().join("a"), "1").expect("written");
+        assert_eq!(read_own_text(&dir.path().join("a"), 9).expect("a file"), "1");
+        let error = read_own(dir.path(), 9).expect_err("a folder");
+        assert!(error.is_input() && error.to_string().contains("it is not a regular file"));
+        assert!(read_own(&dir.path().join("gone"), 9).is_err());
     }
 
     #[test]

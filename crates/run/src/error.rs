@@ -1,4 +1,5 @@
 //! Errors of runs.
+// tidy: long because it is one enum of all errors of runs
 
 use std::error::Error;
 use std::io;
@@ -187,6 +188,17 @@ pub enum RunError {
         /// The run's folder.
         path: PathBuf,
     },
+    /// The checkpoints of a run were removed or damaged.
+    #[error(
+        "`{path}` has no intact checkpoint: that of step {step} was removed or damaged; restore \
+         `{path}/checkpoints` from a copy, or start again with `train {path}/plan.toml`"
+    )]
+    LostCheckpoints {
+        /// The run's folder.
+        path: PathBuf,
+        /// The step of the newest one that was there.
+        step: u64,
+    },
     /// The task does not support a command or setting.
     #[error("{what} is not for task `{task}`: {reason}")]
     NotForTask {
@@ -263,6 +275,14 @@ pub enum RunError {
     Stopped {
         /// What was not reached.
         what: &'static str,
+    },
+    /// A file that the run holds open is no longer the one at its path.
+    #[error(
+        "`{path}` is no longer there: it was moved, removed or replaced while the run was trained"
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
     },
     /// A part of the run's record could not be written; the run was stopped and saved.
     #[error("the run was stopped and saved, because of this: {0}")]
@@ -341,6 +361,7 @@ impl RunError {
             ),
             Self::Record(_)
             | Self::Stopped { .. }
+            | Self::Replaced { .. }
             | Self::NotRestored { .. }
             | Self::InUse { .. } => false,
             Self::Data(DataError::Write { .. }) => false,

@@ -18,6 +18,7 @@ use crate::bounded::{self, CONFIG_BYTES, RECORD_BYTES};
 use crate::config::{Edit, Edited, Plan};
 use crate::error::RunError;
 use crate::lock::RunLock;
+use crate::lost_checkpoint::{Needed, forget_later, refuse_lost};
 use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
@@ -175,7 +176,7 @@ impl RunFolder {
     /// If the registry has no task.
     pub fn plan(&self, registry: Registry) -> Result<Plan, RunError> {
         let path = self.path.join(PLAN);
-        let text = bounded::read_text(&path, CONFIG_BYTES)?;
+        let text = bounded::read_own_text(&path, CONFIG_BYTES)?;
         let planned = Plan::read(registry, &text, &path, &[]);
         planned
             .map(|planned| planned.plan)
@@ -193,7 +194,7 @@ impl RunFolder {
         if !path.exists() {
             return Ok(Vec::new());
         }
-        let begun = bounded::read_text(&path, CONFIG_BYTES)?;
+        let begun = bounded::read_own_text(&path, CONFIG_BYTES)?;
         let begun: Table = toml::from_str(&begun).map_err(|_| RunError::Unusable {
             reason: format!(
                 "`{}`, the plan with which the run began, is damaged; if plan.toml was not edited \
@@ -219,13 +220,15 @@ impl RunFolder {
     /// The newest complete checkpoint, or the chosen one.
     ///
     /// # Errors
-    /// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] if the folder cannot be listed.
+    /// [`RunError::NoCheckpoint`], [`RunError::Damaged`] or [`RunError::LostCheckpoints`] if the newest
+    /// one was removed or damaged, or [`RunError::Checkpoint`] if the folder cannot be listed.
     pub fn newest_checkpoint(&self) -> Result<PathBuf, RunError> {
-        let found = list_checkpoints(&self.checkpoints())?.into_iter().rev();
-        let is_chosen =
-            |path: &PathBuf| self.checkpoint.is_none() || checkpoint_step(path) == self.checkpoint;
-        let mut found = found.filter(is_chosen);
-        found.next().ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
+        let mut found = list_checkpoints(&self.checkpoints())?;
+        match self.checkpoint {
+            Some(_) => found.retain(|path| checkpoint_step(path) == self.checkpoint),
+            None => refuse_lost(self, &found, Needed::Newest)?,
+        }
+        found.pop().ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
     }
 
     /// The checkpoint of the served model: the chosen one, or the best with early stopping, or the
@@ -236,11 +239,13 @@ impl RunFolder {
     pub fn served_checkpoint(&self, plan: &Plan) -> Result<PathBuf, RunError> {
         if let Some(stop) = &plan.train.early_stop
             && self.checkpoint.is_none()
-            && let Some(best) =
-                best_checkpoint(&self.checkpoints(), stop.metric_or(&plan.train.criterion))
-                    .map_err(|error| self.advised(error))?
         {
-            return Ok(best);
+            let (folder, metric) = (self.checkpoints(), stop.metric_or(&plan.train.criterion));
+            refuse_lost(self, &list_checkpoints(&folder)?, Needed::Served)?;
+            let best = best_checkpoint(&folder, metric).map_err(|error| self.advised(error))?;
+            if let Some(best) = best {
+                return Ok(best);
+            }
         }
         self.newest_checkpoint()
     }
@@ -272,14 +277,17 @@ impl RunFolder {
     }
 
     /// Renames the checkpoints after the one of [`with_checkpoint`](Self::with_checkpoint), so that a
-    /// run continues from there; returns how many.
+    /// run continues from there, and removes its summary; returns how many.
     ///
     /// # Errors
-    /// [`RunError::Train`] if one cannot be renamed.
+    /// [`RunError::Checkpoint`] if one cannot be renamed, [`RunError::Io`].
     pub fn set_aside(&self) -> Result<usize, RunError> {
         match self.checkpoint {
             None => Ok(0),
-            Some(step) => Ok(set_aside_checkpoints(&self.checkpoints(), step)?),
+            Some(step) => {
+                forget_later(self, step)?;
+                Ok(set_aside_checkpoints(&self.checkpoints(), step)?)
+            }
         }
     }
 
@@ -288,7 +296,7 @@ impl RunFolder {
         Ok(remove_remains(&self.checkpoints())?)
     }
 
-    fn checkpoints(&self) -> PathBuf {
+    pub(crate) fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
 
@@ -321,7 +329,7 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Io`], [`RunError::TooLarge`].
     pub fn read(&self, name: &str) -> Result<Vec<u8>, RunError> {
-        bounded::read(&self.path.join(name), RECORD_BYTES)
+        bounded::read_own(&self.path.join(name), RECORD_BYTES)
     }
 
     /// Reads a value that [`write_json`](Self::write_json) wrote.

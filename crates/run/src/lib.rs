@@ -8,8 +8,10 @@ mod experiment;
 mod folder;
 #[cfg(doctest)]
 mod guide;
+mod in_place;
 mod int8_network;
 mod lock;
+mod lost_checkpoint;
 mod operation;
 mod peak_memory;
 mod plain;

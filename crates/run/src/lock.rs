@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
+use crate::in_place::check_in_place;
 
 /// Its name in the run's folder.
 const FILE: &str = ".lock";
@@ -20,6 +21,7 @@ const HOLDER_BYTES: u64 = 4096;
 pub struct RunLock {
     /// `None` if the file system has no locks.
     file: Option<File>,
+    path: PathBuf,
 }
 
 impl RunLock {
@@ -44,7 +46,7 @@ impl RunLock {
                 return Err(RunError::InUse { run: folder.to_owned(), holder });
             }
             Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
-                return Ok(Self { file: None });
+                return Ok(Self { file: None, path });
             }
             Err(TryLockError::Error(cause)) => return Err(failed(cause)),
         }
@@ -54,7 +56,13 @@ impl RunLock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(holder.as_bytes()))
             .map_err(failed)?;
-        Ok(Self { file: Some(file) })
+        Ok(Self { file: Some(file), path })
+    }
+
+    /// Checks that the file at the path is still the locked one: another process can lock one that
+    /// replaced it.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        self.file.as_ref().map_or(Ok(()), |file| check_in_place(file, &self.path))
     }
 
     /// Whether a process holds the lock of a folder.
@@ -90,6 +98,9 @@ mod tests {
         assert!(RunLock::is_held(dir.path()));
         drop(held);
         assert!(!RunLock::is_held(dir.path()) && !RunLock::is_held(&dir.path().join("none")));
-        RunLock::take(dir.path()).expect("free again");
+        let again = RunLock::take(dir.path()).expect("free again");
+        again.check().expect("in its place");
+        std::fs::remove_file(dir.path().join(FILE)).expect("removed");
+        assert!(matches!(again.check(), Err(RunError::Replaced { .. })));
     }
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser};
 use tracing_subscriber::filter::LevelFilter;
 use updraft_run::{Registry, RunFolder};
+use updraft_trainer::list_checkpoints;
 
 use super::cannot;
 use super::eval::{self, EvalArgs};
@@ -350,7 +351,8 @@ impl Drop for Note {
 }
 
 fn newest_checkpoint(run: &Path) -> Option<PathBuf> {
-    RunFolder::open(run).and_then(|folder| folder.newest_checkpoint()).ok()
+    // A run that has lost its newest one has others, so it was not just begun.
+    list_checkpoints(&run.join("checkpoints")).ok()?.pop()
 }
 
 /// How often the ranks are started again, and how many of them.

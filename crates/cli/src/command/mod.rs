@@ -134,13 +134,13 @@ pub(crate) fn planned(
     sets: &[String],
     profile: Option<&str>,
 ) -> Result<Planned, ConfigError> {
+    // A file may be a pipe that never ends.
+    let _unasked = NothingToSave::begin();
     let profile = profile.map(Profile::open).transpose()?;
     let with_profile = |settings: Settings| match profile {
         Some(profile) => settings.with_profile(profile),
         None => settings,
     };
-    // The configuration may be a pipe that never ends.
-    let _unasked = NothingToSave::begin();
     match config {
         None => {
             let place = Path::new(QUICKSTART);

@@ -18,7 +18,7 @@ use super::OpenedRun;
 use super::predict::PredictArgs;
 use crate::predictions::{Parts, PartsFolder, PartsKey, predict_blocks, predict_parts, unfinished};
 use crate::progress::Display;
-use crate::terminal::{json_text, name, visible};
+use crate::terminal::{json_text, name, say, visible};
 
 impl PredictArgs {
     /// The lines of a sample, with control characters escaped.
@@ -53,7 +53,11 @@ pub(super) fn predict_divided(
     let folder = match &args.parts {
         Some(path) if is_first => {
             let state = PartsKey::state_of(parts.files())?;
-            Some(PartsFolder::open(path, &PartsKey { state, ..key })?)
+            let folder = PartsFolder::open(path, &PartsKey { state, ..key })?;
+            if let Some(note) = folder.note() {
+                say(&format!("note     {note}"));
+            }
+            Some(folder)
         }
         path => path.as_deref().map(PartsFolder::opened_by_another),
     };

@@ -1,8 +1,9 @@
 //! The folder of the finished parts of a prediction, from which it is resumed.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::Write;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -10,10 +11,16 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use updraft_data::Digest;
 
+use super::kept_file::{is_intact, is_partial, keep, remove_partial, write_whole};
 use crate::command::cannot;
 
 /// The file that says what the parts are predictions of.
 const KEY: &str = "predictions.json";
+
+/// The start and the endings of the names of parts.
+const PART: &str = "part-";
+const TEXT: &str = ".txt";
+const BLOCKS: &str = ".blocks";
 
 /// What parts depend on: a folder with another key has parts of other predictions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,16 +68,21 @@ impl PartsKey {
 #[derive(Debug)]
 pub(crate) struct PartsFolder {
     path: PathBuf,
+    /// The names of files that were damaged, and are removed.
+    damaged: Vec<String>,
 }
 
 impl PartsFolder {
-    /// Opens a folder of the same predictions, or creates it.
+    /// Opens a folder of the same predictions, or creates it; removes files that are damaged or
+    /// incomplete, so that their predictions are computed again.
     pub(crate) fn open(path: &Path, key: &PartsKey) -> Result<Self> {
-        let (folder, is_new) = (Self { path: path.to_owned() }, Self::check(path, key)?);
-        if is_new {
+        if Self::check(path, key)? {
             fs::create_dir_all(path).map_err(|cause| cannot("create", path, cause))?;
-            folder.write(KEY, &serde_json::to_string_pretty(key)?)?;
+            write_whole(path, KEY, &serde_json::to_string_pretty(key)?)?;
         }
+        remove_partial(path)?;
+        let mut folder = Self::opened_by_another(path);
+        folder.remove_damaged()?;
         Ok(folder)
     }
 
@@ -84,7 +96,11 @@ impl PartsFolder {
             return Ok(true);
         }
         if !file.exists() {
-            let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+            // A process that was killed while it created the folder leaves a partial file.
+            let is_left = |name: OsString| is_partial(&name.to_string_lossy());
+            let is_empty = fs::read_dir(path).is_ok_and(|mut entries| {
+                entries.all(|entry| entry.is_ok_and(|entry| is_left(entry.file_name())))
+            });
             if !is_empty {
                 bail!("`{}` is no folder of parts; name a new or an empty one", path.display());
             }
@@ -106,7 +122,19 @@ impl PartsFolder {
 
     /// The folder that rank 0 has opened.
     pub(crate) fn opened_by_another(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), damaged: Vec::new() }
+    }
+
+    /// A message about the files that were damaged; `None` without any.
+    pub(crate) fn note(&self) -> Option<String> {
+        let (first, path) = (self.damaged.first()?, self.path.display());
+        Some(match self.damaged.len() {
+            1 => format!("`{first}` in `{path}` is damaged or incomplete; it is computed again"),
+            count => format!(
+                "{count} files in `{path}`, from `{first}` on, are damaged or incomplete; they are \
+                 computed again"
+            ),
+        })
     }
 
     /// Whether a part is finished, as a whole or in blocks.
@@ -116,27 +144,27 @@ impl PartsFolder {
 
     /// Writes a finished part.
     pub(crate) fn add(&self, part: usize, text: &str) -> Result<()> {
-        self.write(&Self::name(part), text)
+        keep(&self.path, &Self::name(part), text)
     }
 
     /// The finished blocks of a part that is kept in blocks.
     pub(crate) fn blocks(&self, part: usize) -> Result<BTreeSet<usize>> {
         let entries =
             fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
-        let start = format!("part-{part:08}-");
-        let block = |name: &str| name.strip_prefix(&start)?.strip_suffix(".txt")?.parse().ok();
+        let start = format!("{PART}{part:08}-");
+        let block = |name: &str| name.strip_prefix(&start)?.strip_suffix(TEXT)?.parse().ok();
         let names = entries.flatten().map(|entry| entry.file_name());
         Ok(names.filter_map(|name| block(&name.to_string_lossy())).collect())
     }
 
     /// Writes a finished block of a part.
     pub(crate) fn add_block(&self, part: usize, block: usize, text: &str) -> Result<()> {
-        self.write(&Self::block_name(part, block), text)
+        keep(&self.path, &Self::block_name(part, block), text)
     }
 
     /// Writes that all blocks of a part are finished, and how many there are.
     pub(crate) fn end_blocks(&self, part: usize, blocks: usize) -> Result<()> {
-        self.write(&Self::blocks_name(part), &format!("{blocks}\n"))
+        keep(&self.path, &Self::blocks_name(part), &format!("{blocks}\n"))
     }
 
     /// Passes on the text of a part, block by block.
@@ -149,10 +177,7 @@ impl PartsFolder {
         if !self.path.join(&name).exists() {
             return print(&self.text(&Self::name(part))?);
         }
-        let text = self.text(&name)?;
-        let Ok(blocks) = text.trim_end().parse::<usize>() else {
-            bail!("`{}` is damaged; remove it", self.path.join(&name).display());
-        };
+        let blocks = self.count_of(&name)?;
         (0..blocks).try_for_each(|block| print(&self.text(&Self::block_name(part, block))?))
     }
 
@@ -164,37 +189,81 @@ impl PartsFolder {
                 file.display()
             );
         }
-        fs::read_to_string(&file).map_err(|cause| cannot("read", &file, cause))
+        let text = fs::read_to_string(&file).map_err(|cause| cannot("read", &file, cause))?;
+        if !is_intact(&self.path, name, text.as_bytes()) {
+            bail!(
+                "`{}` was changed while parts were predicted; run the same command again",
+                file.display()
+            );
+        }
+        Ok(text)
+    }
+
+    /// The number of blocks in the file with this name.
+    fn count_of(&self, name: &str) -> Result<usize> {
+        let Ok(blocks) = self.text(name)?.trim_end().parse() else {
+            bail!("`{}` is damaged; remove it", self.path.join(name).display());
+        };
+        Ok(blocks)
+    }
+
+    /// Removes files of parts that differ from what was written, and the number of blocks where one
+    /// is missing.
+    fn remove_damaged(&mut self) -> Result<()> {
+        let entries =
+            fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let names: BTreeSet<String> = names.filter(|name| name.starts_with(PART)).collect();
+        let mut intact = BTreeSet::new();
+        for name in names {
+            let file = self.path.join(&name);
+            let bytes = match fs::read(&file) {
+                // Another process has just removed it.
+                Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
+                read => read.map_err(|cause| cannot("read", &file, cause))?,
+            };
+            if is_intact(&self.path, &name, &bytes) {
+                intact.insert(name);
+            } else {
+                self.remove(&name)?;
+                self.damaged.push(name);
+            }
+        }
+        for name in &intact {
+            let Some(part) = name.strip_prefix(PART).and_then(|name| name.strip_suffix(BLOCKS))
+            else {
+                continue;
+            };
+            let has = |block: usize| intact.contains(&format!("{PART}{part}-{block:08}{TEXT}"));
+            if !(0..self.count_of(name)?).all(has) {
+                self.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let file = self.path.join(name);
+        match fs::remove_file(&file) {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                Err(cannot("remove", &file, cause))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// In the order of names, as `cat` prints them.
     fn name(part: usize) -> String {
-        format!("part-{part:08}.txt")
+        format!("{PART}{part:08}{TEXT}")
     }
 
     fn block_name(part: usize, block: usize) -> String {
-        format!("part-{part:08}-{block:08}.txt")
+        format!("{PART}{part:08}-{block:08}{TEXT}")
     }
 
     /// The file with the number of blocks.
     fn blocks_name(part: usize) -> String {
-        format!("part-{part:08}.blocks")
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<()> {
-        let (whole, id) = (self.path.join(name), std::process::id());
-        let partial = self.path.join(format!(".{name}.{id}.partial"));
-        let write = || {
-            let mut file = File::create(&partial)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&partial, &whole)
-        };
-        write().map_err(|cause| {
-            // A full disk would keep it.
-            let _ = fs::remove_file(&partial);
-            cannot("write", &whole, cause)
-        })
+        format!("{PART}{part:08}{BLOCKS}")
     }
 }
 
@@ -251,6 +320,60 @@ mod tests {
         fs::remove_file(path.join(KEY)).unwrap();
         let error = PartsFolder::open(&path, &key()).unwrap_err().to_string();
         assert!(error.contains("is no folder of parts"), "{error}");
+    }
+
+    #[test]
+    fn damaged_files_are_removed_with_a_note_and_a_missing_block_is_open_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("parts");
+        let folder = PartsFolder::open(&path, &key()).unwrap();
+        let part = |name: &str| path.join(name);
+        for at in 0..3 {
+            folder.add(at, "a line\n").unwrap();
+            folder.add_block(7, at, "a block\n").unwrap();
+        }
+        folder.end_blocks(7, 3).unwrap();
+        fs::write(part(".part-00000009.txt.1.partial"), "half").unwrap();
+        assert_eq!(PartsFolder::open(&path, &key()).unwrap().note(), None);
+        assert!(!part(".part-00000009.txt.1.partial").exists());
+
+        fs::write(part("part-00000001.txt"), "").unwrap();
+        let again = PartsFolder::open(&path, &key()).unwrap();
+        let note = again.note().unwrap();
+        assert!(note.starts_with("`part-00000001.txt` in `"), "{note}");
+        assert!(again.has(0) && !again.has(1) && again.has(2) && again.has(7));
+
+        fs::write(part("part-00000000.txt"), "a li").unwrap();
+        fs::write(part("part-00000007-00000001.txt"), "a blo").unwrap();
+        let again = PartsFolder::open(&path, &key()).unwrap();
+        assert!(again.note().unwrap().starts_with("2 files in `"));
+        assert!(!again.has(0) && !again.has(7));
+        assert_eq!(again.blocks(7).unwrap(), BTreeSet::from([0, 2]));
+
+        again.add_block(7, 1, "a block\n").unwrap();
+        again.end_blocks(7, 3).unwrap();
+        fs::remove_file(part("part-00000007-00000002.txt")).unwrap();
+        let again = PartsFolder::open(&path, &key()).unwrap();
+        assert!(again.note().is_none() && !again.has(7), "a missing one is no damage");
+        assert_eq!(again.blocks(7).unwrap(), BTreeSet::from([0, 1]));
+    }
+
+    #[test]
+    fn a_part_that_changes_while_others_are_predicted_is_not_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = PartsFolder::open(&dir.path().join("parts"), &key()).unwrap();
+        folder.add(0, "a line\n").unwrap();
+        fs::write(dir.path().join("parts/part-00000000.txt"), "a l").unwrap();
+        let error = folder.each_text(0, &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("run the same command again"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_whose_creation_was_killed_is_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".predictions.json.1.partial"), "{").unwrap();
+        PartsFolder::open(dir.path(), &key()).unwrap();
+        assert!(!dir.path().join(".predictions.json.1.partial").exists());
     }
 
     #[test]

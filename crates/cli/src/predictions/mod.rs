@@ -4,6 +4,7 @@
 mod blocks;
 mod files;
 mod folder;
+mod kept_file;
 mod parts;
 mod rounds;
 

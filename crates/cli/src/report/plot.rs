@@ -12,6 +12,7 @@ use plotters::prelude::{
 };
 
 use super::log_axis::LogAxis;
+use crate::terminal::visible;
 
 /// A line of a plot.
 pub(crate) struct Curve {
@@ -239,9 +240,10 @@ where
     })
 }
 
-/// Text as HTML shows it, within an element or a quoted attribute.
+/// Text as HTML shows it, within an element or a quoted attribute, with control characters and
+/// bidirectional marks as Rust writes them.
 pub(super) fn escape(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = visible(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 

@@ -108,11 +108,20 @@ fn a_run_folder_that_does_not_exist_is_named_with_and_without_a_dry_run() {
 fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_again() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
-    fs::remove_dir_all(dir.path().join(&run).join("checkpoints")).expect("removed");
+    let path = dir.path().join(&run);
+    fs::remove_dir_all(path.join("checkpoints")).expect("removed");
     let run = run.to_str().expect("text");
     let advice = format!("train {run}/plan.toml");
-    for arguments in [&["eval", run][..], &["train", "--resume", run], &["predict", run, "a.png"]] {
-        refused(dir.path(), arguments, &["no intact checkpoint", "start again", &advice]);
+    let commands = [&["eval", run][..], &["train", "--resume", run], &["predict", run, "a.png"]];
+    // The summary of a run that ended says that there were some.
+    for reason in ["that of step 12 was removed or damaged", "training ended before its first"] {
+        for arguments in commands {
+            let words = [reason, "no intact checkpoint", "start again", advice.as_str()];
+            refused(dir.path(), arguments, &words);
+        }
+        if path.join("summary.json").exists() {
+            fs::remove_file(path.join("summary.json")).expect("removed");
+        }
     }
     succeed(dir.path(), &["train", &format!("{run}/plan.toml"), "--dry-run"]);
 }

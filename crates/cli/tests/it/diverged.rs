@@ -43,6 +43,22 @@ fn a_run_whose_test_loss_is_not_finite_ends_with_an_error() {
 }
 
 #[test]
+fn a_finished_run_of_weights_that_are_not_finite_is_not_resumed_to_its_old_score() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let sets = [
+        "train.optimizer={kind='sgd',momentum=0.0}",
+        "train.learning_rate=1e30",
+        "train.schedule={kind='constant'}",
+        "train.non_finite={kind='ignore'}",
+    ];
+    let folder = TASKS[0].succeed(dir.path(), "train", &sets).run_folder();
+    let said = run(dir.path(), &["train", "--resume", folder.to_str().expect("text")]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
+    assert!(said.stderr.contains("is not finite"), "{}", said.stderr);
+    assert!(!said.stderr.contains("next "), "{}", said.stderr);
+}
+
+#[test]
 fn a_run_that_ignores_what_is_not_finite_still_has_a_page() {
     for small in &TASKS {
         let dir = tempfile::tempdir().expect("temporary folder");

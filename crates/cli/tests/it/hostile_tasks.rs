@@ -379,9 +379,12 @@ fn names_of_columns_and_files_reach_neither_the_terminal_nor_the_page_as_they_ar
     let predicted = succeed(dir.path(), &["predict", name, "a.csv"]);
     let as_json = succeed(dir.path(), &["predict", name, "--json", "a.csv"]);
     let reported = succeed(dir.path(), &["report", name]);
-    for said in [&trained, &predicted, &as_json, &reported] {
+    // A file whose name begins with a dash is an unknown flag.
+    let flag = run(dir.path(), &["predict", name, "-\u{1b}]0;title\u{7}.csv"]);
+    assert_eq!(flag.code, 2, "{}", flag.stderr);
+    let is_active = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+    for said in [&trained, &predicted, &as_json, &reported, &flag] {
         for text in [&said.stdout, &said.stderr] {
-            let is_active = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
             assert!(!text.chars().any(is_active), "{text:?}");
         }
     }
@@ -391,5 +394,6 @@ fn names_of_columns_and_files_reach_neither_the_terminal_nor_the_page_as_they_ar
     }
     let page = fs::read_to_string(dir.path().join(&folder).join("report.html")).expect("a page");
     assert!(!page.contains("<script"), "a name is an element of the page");
+    assert!(!page.chars().any(is_active), "a name controls what shows the page");
     assert!(page.contains("default-src 'none'"), "the page has no policy");
 }

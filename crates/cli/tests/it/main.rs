@@ -15,6 +15,7 @@ mod inputs;
 mod int8;
 mod keys;
 mod library;
+mod lost;
 mod lr_find;
 #[cfg(target_os = "linux")]
 mod memory;

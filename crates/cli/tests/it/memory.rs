@@ -62,7 +62,12 @@ fn a_limit_of_memory_ends_every_command_with_an_error_and_leaves_the_run_whole()
         &["quantize", name],
         &["train", "--resume", name],
     ] {
-        starved(dir.path(), arguments);
+        let tried = starved(dir.path(), arguments);
+        // What is advised is an option of the command.
+        for said in tried.iter().filter(|said| said.stderr.contains("error: out of memory: ")) {
+            assert_eq!(arguments[0] == "quantize", said.stderr.contains("--calibration"));
+            assert_eq!(arguments[0] == "train", said.stderr.contains("train --resume"));
+        }
         for path in list_checkpoints(&dir.path().join(&run).join("checkpoints")).expect("listed") {
             check_checkpoint(&path).expect("whole");
         }
@@ -147,6 +152,7 @@ fn a_run_that_the_limit_of_its_group_kills_is_whole_and_resumes_without_the_limi
         let path = dir.path().join(&run).join(format!("checkpoints/step-{step:08}"));
         fs::remove_dir_all(path).expect("removed");
     }
+    fs::remove_file(dir.path().join(&run).join("summary.json")).expect("removed");
     image::RgbImage::new(2000, 2000).save(dir.path().join("a.png")).expect("written");
     let mut killed = 0;
     for arguments in [

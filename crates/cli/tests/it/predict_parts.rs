@@ -33,13 +33,26 @@ fn a_folder_in_kept_parts_has_the_lines_of_its_files() {
         expected
     );
 
-    // A part that is there is printed as it is; one that is missing is predicted.
-    fs::write(part(1), "kept\n").expect("written");
+    // What is there is not predicted again; one part that is missing is.
+    let written =
+        |at: u32| fs::metadata(part(at)).and_then(|file| file.modified()).expect("a time");
+    let before = written(0);
     fs::remove_file(part(3)).expect("removed");
-    let again = predict(dir.path(), trained, &parts).stdout;
-    let mut lines: Vec<&str> = expected.lines().collect();
-    lines[1] = "kept";
-    assert_eq!(again.lines().collect::<Vec<_>>(), lines);
+    let again = predict(dir.path(), trained, &parts);
+    assert_eq!(again.stdout, expected);
+    assert!(written(0) == before && !again.stderr.contains("note "), "{}", again.stderr);
+
+    // Parts that were emptied, cut off or edited are predicted again, which a note says.
+    for (at, text) in [(0, ""), (1, &expected[..3]), (2, "kept\n"), (4, "")] {
+        fs::write(part(at), text).expect("written");
+    }
+    let again = predict(dir.path(), trained, &parts);
+    assert_eq!(again.stdout, expected);
+    let note =
+        "note     4 files in `parts`, from `part-00000000.txt` on, are damaged or incomplete";
+    assert!(again.stderr.contains(note), "{}", again.stderr);
+    let again = predict(dir.path(), trained, &parts);
+    assert!(again.stdout == expected && !again.stderr.contains("note "), "{}", again.stderr);
 
     // Parts of other options or files.
     for (arguments, words) in [
@@ -56,6 +69,7 @@ fn a_folder_in_kept_parts_has_the_lines_of_its_files() {
     let said = run(dir.path(), &["predict", trained, "in", "--parts", "fresh"]);
     assert!(said.code == 2 && said.stdout.is_empty(), "{}", said.stderr);
     assert!(said.stderr.contains("in/3.png"), "{}", said.stderr);
-    let kept = fs::read_dir(dir.path().join("fresh")).expect("a folder").count();
-    assert_eq!(kept, 4, "the key and three parts");
+    let kept = fs::read_dir(dir.path().join("fresh")).expect("a folder").flatten();
+    let kept = kept.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'));
+    assert_eq!(kept.count(), 4, "the key and three parts");
 }

@@ -303,6 +303,7 @@ fn a_resumed_run_rewrites_tables_and_events_without_duplicate_lines() {
     };
     let unbroken = columns();
     fs::remove_dir_all(path.join("checkpoints/step-00000012")).expect("removed");
+    fs::remove_file(path.join("summary.json")).expect("removed");
     succeed(dir.path(), &["train", "--resume", folder.to_str().expect("text")]);
     assert_eq!(columns(), unbroken);
 }

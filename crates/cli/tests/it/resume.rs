@@ -27,10 +27,12 @@ fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
         more.extend(precision);
         let run = dir.path().join(succeed(dir.path(), &tiny(&more)).run_folder());
         let (unbroken, model) = (metrics(&run), last_model(&run));
-        // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present.
+        // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present, no
+        // summary.
         for step in [6, 8, 12] {
             fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
         }
+        fs::remove_file(run.join("summary.json")).expect("removed");
         succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
         assert_eq!(unbroken, metrics(&run));
         assert!(model == last_model(&run), "the resumed weights differ: {precision:?}");

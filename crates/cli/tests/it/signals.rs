@@ -179,9 +179,12 @@ fn the_first_termination_ends_what_waits_for_a_pipe_and_what_predicts_many_files
     let images = succeed(dir.path(), &arguments).run_folder();
     let images = images.to_str().expect("text");
     pipe(&dir.path().join("pipe"));
+    pipe(&dir.path().join("pipe.toml"));
     image::RgbImage::new(4, 4).save(dir.path().join("a.png")).expect("written");
     for arguments in [
         &["explain", "pipe"][..],
+        &["explain", "--profile", "pipe.toml"],
+        &["train", "--profile", "pipe.toml"],
         &["predict", run, "pipe"],
         &["predict", run, "a.png", "a.png", "a.png", "pipe"],
         &["predict", images, "pipe", "--out", "out.tif"],
@@ -225,6 +228,55 @@ fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
     let text = fs::read_to_string(&plan).expect("a plan");
     fs::write(&plan, text.replace("epochs = 100000", "epochs = 2")).expect("written");
     succeed(dir.path(), &["eval", "elsewhere"]);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_of_a_run_is_refused_instead_of_waited_for() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let name = run.to_str().expect("text");
+    for (file, arguments) in [
+        ("classes.json", &["eval", name][..]),
+        ("classes.json", &["train", "--resume", name]),
+        ("metrics.jsonl", &["train", "--resume", name]),
+        ("metrics.jsonl", &["report", name]),
+        ("summary.json", &["report", name]),
+        (".plan.toml", &["train", "--resume", name]),
+    ] {
+        let path = dir.path().join(&run).join(file);
+        let text = fs::read(&path).expect(file);
+        fs::remove_file(&path).expect("removed");
+        pipe(&path);
+        let said = ended(start(dir.path(), arguments));
+        // A summary that cannot be read is a note on the page.
+        let expected = if file == "summary.json" { 0 } else { 2 };
+        assert_eq!(said.code, expected, "{arguments:?}: {}", said.stderr);
+        if expected == 2 {
+            let reason = format!("{file}`: it is not a regular file");
+            assert!(said.stderr.contains(&reason), "{arguments:?}: {}", said.stderr);
+        }
+        fs::remove_file(&path).expect("removed");
+        fs::write(&path, text).expect("written");
+    }
+    succeed(dir.path(), &["train", "--resume", name]);
+}
+
+#[test]
+fn a_run_whose_metrics_or_lock_are_removed_is_saved_and_ends_with_the_reason() {
+    for name in ["metrics.jsonl", ".lock"] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+        let run = wait_for_step(dir.path(), 6);
+        fs::remove_file(run.join(name)).expect("removed");
+        let said = ended(child);
+        assert_eq!(said.code, 1, "{name}: {}", said.stderr);
+        let reason = format!("{name}` is no longer there: it was moved, removed or replaced");
+        for words in ["the run was stopped and saved", &reason] {
+            assert!(said.stderr.contains(words), "`{words}` is missing: {}", said.stderr);
+        }
+        assert!(!said.stderr.contains("next     "), "{}", said.stderr);
+        succeed(dir.path(), &["eval", run.to_str().expect("text")]);
+    }
 }
 
 /// The processes that measure for the command of this name, its number.

@@ -165,6 +165,7 @@ fn a_run_of_any_task_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same
         for step in [6, 8, 12] {
             fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
         }
+        fs::remove_file(run.join("summary.json")).expect("removed");
         let again = succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
         assert!(again.stderr.contains("resumed  after step 4"), "{}", again.stderr);
         assert_eq!(unbroken, metrics(&run), "{}", small.task);

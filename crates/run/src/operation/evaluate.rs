@@ -48,8 +48,14 @@ pub(crate) fn load_stored<M: Module>(
     folder: &RunFolder,
 ) -> Result<M, RunError> {
     let model = load_to_train(fresh, plan, folder)?.valid();
-    match non_finite_parameter(&model) {
-        None => Ok(model),
+    refuse_non_finite(&model, folder)?;
+    Ok(model)
+}
+
+/// Returns an error for a model with a parameter that is not finite.
+pub(super) fn refuse_non_finite<M: Module>(model: &M, folder: &RunFolder) -> Result<(), RunError> {
+    match non_finite_parameter(model) {
+        None => Ok(()),
         Some(path) => Err(not_finite(folder, format!("parameter `{path}`"))),
     }
 }

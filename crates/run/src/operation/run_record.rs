@@ -6,6 +6,7 @@ use updraft_trainer::Event;
 
 use super::layer_times::Tracer;
 use crate::error::RunError;
+use crate::lock::RunLock;
 use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, TracedStep};
 use crate::utilization::Utilization;
@@ -13,6 +14,8 @@ use crate::utilization::Utilization;
 /// The records of a run in progress.
 pub(super) struct Record {
     pub(super) metrics: Metrics,
+    /// Held while the run is written.
+    pub(super) lock: Option<RunLock>,
     pub(super) held: PeakMemory,
     pub(super) utilization: Option<Utilization>,
     pub(super) tracer: Option<Tracer>,
@@ -57,7 +60,10 @@ impl Record {
                 self.metrics.write(event, &fields)
             }
             // A resumed run starts from the checkpoint, so the metrics must be complete up to it.
-            Event::Saving { .. } => self.metrics.flush(),
+            Event::Saving { .. } => {
+                self.metrics.flush()?;
+                self.lock.as_ref().map_or(Ok(()), RunLock::check)
+            }
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The start of a run on several ranks: what all of them must have alike.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -142,6 +142,12 @@ fn appears(mark: &Path) -> bool {
     false
 }
 
+/// The path that rank 0 has.
+pub(super) fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
+    let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
+}
+
 /// The run folder of rank 0, which all ranks read.
 pub(super) fn open_shared(
     collective: &mut dyn Collective,
@@ -163,8 +169,6 @@ pub(super) fn open_shared(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use updraft_distributed::Threads;
 
     use super::*;

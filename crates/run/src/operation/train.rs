@@ -8,17 +8,18 @@ use burn::tensor::Device;
 use serde::Serialize;
 use updraft_data::{DataError, Part};
 use updraft_device::{Selection, applied};
-use updraft_distributed::{Collective, Shared, gather};
+use updraft_distributed::{Collective, Shared};
 use updraft_trainer::{
     BatchStream, Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task,
     TrainError, checkpoint_step, evaluate, metric_specs,
 };
 
 use super::check_start::check_start;
+use super::evaluate::refuse_non_finite;
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, trained_parameters};
 use super::run_record::Record;
-use super::shared_start::{agree_on_folder, agree_on_start, open_shared};
+use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
 use super::training_device::training_device;
 use crate::config::Plan;
 use crate::environment::Environment;
@@ -273,6 +274,7 @@ pub(super) fn train<W: Workload>(
     let mut record = match is_first {
         true => Some(Record {
             metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
+            lock: held,
             held: PeakMemory::start(plain)?,
             utilization,
             tracer: trace_steps
@@ -285,6 +287,7 @@ pub(super) fn train<W: Workload>(
     };
     let mut failure = None;
     let mut first_batch_s = None;
+    let begun_at = run.step();
     let before_training = started.elapsed().as_secs_f64();
     let mut watch = |event: &Event, model: &W::Model| {
         if let Event::Step(report) = event {
@@ -320,6 +323,10 @@ pub(super) fn train<W: Workload>(
         return Err(RunError::Record(Box::new(error)));
     }
     let Finished { served, steps, mut test, ending, checkpoint, .. } = finished;
+    if steps == begun_at && ending != Ending::Stopped {
+        // The run was finished before: nothing has looked at the weights that were read.
+        refuse_non_finite(&served, &folder)?;
+    }
     let wall_s = |started: Instant| started.elapsed().as_secs_f64();
     let cpu_s = || cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
     let is_earlier = checkpoint_step(&checkpoint).is_some_and(|step| step < steps);
@@ -363,7 +370,6 @@ pub(super) fn train<W: Workload>(
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint).to_owned(),
         },
     )?;
-    drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier })
 }
 
@@ -388,10 +394,4 @@ fn refuse_other_batch<B, M: Module>(
         folder.join("plan.toml").display()
     );
     Err(RunError::Unusable { reason })
-}
-
-/// The path that rank 0 has.
-fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
-    let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
-    Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
 }

@@ -10,10 +10,11 @@ use updraft_trainer::Event;
 use super::event_file::EventFile;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
-use crate::bounded::{LINE_BYTES, read_line};
+use crate::bounded::{LINE_BYTES, check_regular, read_line};
 use crate::config::LogPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::in_place::check_in_place;
 
 const METRICS: &str = "metrics.jsonl";
 
@@ -85,10 +86,11 @@ impl Metrics {
         self.derive(&line, &value)
     }
 
-    /// Flushes all lines to the disk.
+    /// Flushes all lines to the disk, into the file at the path: one that was removed is an error.
     pub(crate) fn flush(&mut self) -> Result<(), RunError> {
         let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         flushed.map_err(|cause| self.fault(cause))?;
+        check_in_place(self.file.get_ref(), &self.path)?;
         for table in &mut self.tables {
             table.flush()?;
         }
@@ -151,6 +153,7 @@ pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
     if !path.exists() {
         return Ok(recorded);
     }
+    check_regular(&path)?;
     let failed = |cause| RunError::io("read", &path, cause);
     let mut file = BufReader::new(File::open(&path).map_err(failed)?);
     let mut number = 0;

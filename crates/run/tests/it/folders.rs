@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use serde_json::json;
 use updraft_run::{RunError, RunFolder, RunSchema, TASKS, read_metrics};
 
 use crate::plans::read;
@@ -85,6 +86,43 @@ fn files_that_are_missing_or_damaged_are_named() {
     assert!(matches!(folder.pictures(), Err(RunError::Json { .. })));
     folder.write("run.json", b"{}").expect("written");
     assert!(matches!(RunSchema::read(&folder), Err(RunError::Json { .. })));
+}
+
+#[test]
+fn a_checkpoint_that_a_run_wrote_and_that_is_gone_is_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read("train.early_stop = { patience = 1 }").expect("valid");
+    let folder = RunFolder::create(dir.path(), &plan).expect("made");
+    let checkpoint = |step: u64| folder.path().join(format!("checkpoints/step-{step:08}"));
+    let write = |step: u64| {
+        fs::create_dir_all(checkpoint(step)).expect("made");
+        fs::write(checkpoint(step).join("manifest.json"), "{}").expect("written");
+    };
+    let summary = json!({ "steps": 8, "checkpoint": "checkpoints/step-00000004" });
+    folder.write_json("summary.json", &summary).expect("written");
+    let error = folder.newest_checkpoint().expect_err("all are gone");
+    assert!(matches!(error, RunError::LostCheckpoints { step: 8, .. }), "{error}");
+    assert!(error.is_input());
+
+    write(8);
+    assert_eq!(folder.newest_checkpoint().expect("it is there"), checkpoint(8));
+    let error = folder.served_checkpoint(&plan).expect_err("the best is gone");
+    assert!(error.is_input() && error.to_string().contains("step-00000004/manifest.json"));
+
+    write(4);
+    fs::remove_dir_all(checkpoint(8)).expect("removed");
+    let error = folder.newest_checkpoint().expect_err("the newest is gone");
+    assert!(error.is_input() && error.to_string().contains("step-00000008/manifest.json"));
+
+    // A run that continues from an earlier step has no later one to lose.
+    let cut_back = folder.clone().with_checkpoint(Some(4)).expect("it is there");
+    cut_back.set_aside().expect("there is none");
+    assert_eq!(folder.newest_checkpoint().expect("it is there"), checkpoint(4));
+    fs::create_dir(checkpoint(6)).expect("made");
+    let error = folder.newest_checkpoint().expect_err("without a manifest");
+    assert!(error.to_string().contains("step-00000006/manifest.json"), "{error}");
+    assert_eq!(cut_back.set_aside().expect("renamed"), 1);
+    assert_eq!(folder.newest_checkpoint().expect("it is there"), checkpoint(4));
 }
 
 #[test]

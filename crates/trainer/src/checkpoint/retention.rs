@@ -1,5 +1,6 @@
 //! Listing checkpoints, finding the best, and deleting old ones.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,16 +64,18 @@ fn named(path: &Path) -> Option<(&str, u64)> {
     Some((name, name.strip_prefix("step-")?.parse().ok()?))
 }
 
-/// Renames the checkpoints of later steps to `set-aside-step-…`, so that they are no longer listed;
-/// returns how many.
+/// Renames the checkpoints of later steps to `set-aside-step-…`, damaged ones included, so that they
+/// are no longer listed; returns how many.
 ///
 /// # Errors
 /// [`CheckpointError::Io`] when the folder cannot be listed or one cannot be renamed.
 pub fn set_aside(folder: &Path, after: u64) -> Result<usize, CheckpointError> {
     let mut count = 0;
-    for path in list(folder)? {
-        let Some((name, _)) = named(&path).filter(|(_, step)| *step > after) else { continue };
-        let place = folder.join(format!("{SET_ASIDE}{name}"));
+    for path in entries(folder)? {
+        let is_later = path.is_dir() && step(&path).is_some_and(|step| step > after);
+        let name = path.file_name().and_then(OsStr::to_str).filter(|_| is_later);
+        let Some(name) = name else { continue };
+        let place = folder.join(format!("{SET_ASIDE}{}", name.trim_start_matches('.')));
         if place.exists() {
             fs::remove_dir_all(&place).map_err(|source| fault("delete", &place, source))?;
         }

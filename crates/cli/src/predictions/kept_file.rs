@@ -1,0 +1,118 @@
+//! Files that are complete and unchanged, or are noticed not to be: each has a checksum beside it.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use sha2::{Digest, Sha256};
+
+use crate::command::cannot;
+
+/// The ending of a file that is being written: `.NAME.PROCESS.partial`.
+const PARTIAL: &str = ".partial";
+
+/// Writes a file of a folder with its checksum, which is there first: a process that is killed
+/// between the two leaves no file without one.
+pub(super) fn keep(folder: &Path, name: &str, text: &str) -> Result<()> {
+    write_whole(folder, &checksum_name(name), &checksum(name, text.as_bytes()))?;
+    write_whole(folder, name, text)
+}
+
+/// Whether bytes are those that [`keep`] wrote under a name.
+pub(super) fn is_intact(folder: &Path, name: &str, bytes: &[u8]) -> bool {
+    let written = fs::read(folder.join(checksum_name(name)));
+    written.is_ok_and(|written| written == checksum(name, bytes).as_bytes())
+}
+
+/// Writes a file of a folder, which is complete or absent at any moment.
+pub(super) fn write_whole(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let (whole, id) = (folder.join(name), std::process::id());
+    let partial = folder.join(format!(".{name}.{id}{PARTIAL}"));
+    let write = || {
+        let mut file = File::create(&partial)?;
+        // Held until the process has written it or has ended. Not every file system has locks.
+        let _ = file.try_lock();
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&partial, &whole)
+    };
+    let written = write().or_else(|cause| match cause.kind() {
+        // Another process removed it before it was locked.
+        ErrorKind::NotFound => write(),
+        _ => Err(cause),
+    });
+    written.map_err(|cause| {
+        // A full disk would keep it.
+        let _ = fs::remove_file(&partial);
+        cannot("write", &whole, cause)
+    })
+}
+
+/// Whether a file is one that is being written, or was when its process ended.
+pub(super) fn is_partial(name: &str) -> bool {
+    let process = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
+    let process = process.and_then(|name| name.rsplit_once('.'));
+    process.is_some_and(|(_, process)| process.parse::<u32>().is_ok())
+}
+
+/// Removes the partial files of processes that have ended, on this machine or another.
+pub(super) fn remove_partial(folder: &Path) -> Result<()> {
+    let entries = fs::read_dir(folder).map_err(|cause| cannot("read", folder, cause))?;
+    for entry in entries.flatten() {
+        if !is_partial(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        // The process that writes it has the lock.
+        if file.try_lock().is_ok() {
+            // It does no harm if it stays.
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
+/// The file with the checksum of another one.
+fn checksum_name(name: &str) -> String {
+    format!(".{name}.sha256")
+}
+
+/// The line that `sha256sum` prints.
+fn checksum(name: &str, bytes: &[u8]) -> String {
+    let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digits}  {name}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_emptied_cut_off_changed_or_of_another_name_is_not_intact() {
+        let dir = tempfile::tempdir().unwrap();
+        keep(dir.path(), "a", "text\n").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "text\n");
+        assert!(is_intact(dir.path(), "a", b"text\n"));
+        for bytes in [&b""[..], b"tex", b"text", b"test\n"] {
+            assert!(!is_intact(dir.path(), "a", bytes), "{bytes:?}");
+        }
+        assert!(!is_intact(dir.path(), "b", b"text\n"));
+        let line = fs::read_to_string(dir.path().join(".a.sha256")).unwrap();
+        assert!(line.len() == 64 + 4 && line.ends_with("  a\n"), "{line}");
+    }
+
+    #[test]
+    fn only_the_partial_files_of_processes_that_have_ended_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let names = [".a.7.partial", "..a.sha256.7.partial", ".b.8.partial", "c.partial", ".a"];
+        names.iter().for_each(|name| fs::write(path(name), "half").unwrap());
+        let being_written = File::create(path(".b.8.partial")).unwrap();
+        being_written.try_lock().unwrap();
+        remove_partial(dir.path()).unwrap();
+        let left = names.iter().filter(|name| path(name).exists());
+        assert_eq!(left.collect::<Vec<_>>(), [&".b.8.partial", &"c.partial", &".a"]);
+    }
+}
