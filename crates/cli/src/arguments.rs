@@ -58,8 +58,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What to change if memory runs out; `None` for a command that trains, about which the program
-    /// has the advice.
+    /// What to change if memory runs out; `None` for commands that train, which use the advice of
+    /// the program's allocator.
     pub(crate) const fn memory_advice(&self) -> Option<&'static str> {
         match self {
             Self::Quantize(_) => Some(

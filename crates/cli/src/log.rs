@@ -42,6 +42,11 @@ impl<'a> MakeWriter<'a> for LogFile {
     }
 }
 
+/// Whether the environment does not switch colors off (<https://no-color.org>).
+fn allows_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Installs the subscriber of this process; later calls change nothing.
 ///
 /// The file contains our own records from level `info`, or from `debug` if the terminal shows them.
@@ -55,7 +60,7 @@ pub(crate) fn install(terminal: LevelFilter) -> LogFile {
         .with(
             tracing_subscriber::fmt::layer()
                 .with_writer(stderr)
-                .with_ansi(stderr().is_terminal())
+                .with_ansi(stderr().is_terminal() && allows_color())
                 .with_target(false)
                 .with_filter(terminal),
         )

@@ -19,8 +19,8 @@ pub(crate) fn signals() -> usize {
     SIGNALS.load(Ordering::SeqCst)
 }
 
-/// While this value exists, no signal ends the process: the running code passes each on to a process
-/// that it waits for.
+/// While this value exists, no signal ends the process: the running code passes each on to a
+/// process that it waits for.
 #[must_use = "it counts only while it lives"]
 pub(crate) struct Forwarded(());
 
@@ -64,10 +64,10 @@ pub(crate) fn exit_interrupted() -> ! {
     std::process::exit(INTERRUPTED)
 }
 
-/// Makes a write beyond the limit on the size of files an error, as on a full disk, where the system
-/// would end the process. Threads that are started later inherit it.
+/// Blocks the signal with which the system ends a process that writes beyond the limit on the size
+/// of files: the write fails instead, as on a full disk. Threads that are started later inherit it.
 #[cfg(unix)]
-pub(crate) fn survive_large_files() {
+pub(crate) fn block_file_size_signal() {
     use std::ops::BitOr;
 
     let signal = ctrlc::Signal::SIGXFSZ;
@@ -76,7 +76,7 @@ pub(crate) fn survive_large_files() {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn survive_large_files() {}
+pub(crate) fn block_file_size_signal() {}
 
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {

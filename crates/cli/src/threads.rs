@@ -79,10 +79,18 @@ mod tests {
             assert!(within("N", text, 8).is_ok(), "{text}");
         }
         assert!(within("N", "300", 512).is_ok());
-        for text in ["257", "100000", "99999999999999999999999999", "many", "-1"] {
+        for text in ["257", "100000", "99999999999999999999999999"] {
             let error = within("N", text, 8).expect_err(text).to_string();
             assert!(error.contains(&format!("N is {text}; it must be 0, for")), "{error}");
             assert!(error.ends_with("at most 256"), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_are_refused() {
+        for text in ["many", "-1", "2.5"] {
+            let error = within("N", text, 8).expect_err(text).to_string();
+            assert!(error.contains(&format!("N is {text}; it must be 0, for")), "{error}");
         }
     }
 }

@@ -49,6 +49,7 @@ fn a_task_of_ones_own_trains_resumes_to_the_same_bits_and_is_scored() {
     for later in &all[all.len() / 2..] {
         fs::remove_dir_all(later).expect("removed");
     }
+    fs::remove_file(run.join("summary.json")).expect("removed");
     let folder = run.to_str().expect("UTF-8");
     let resumed = json(&succeed(dir.path(), &["train", "--resume", folder]));
     assert_eq!(resumed["test"], test);

@@ -1,4 +1,4 @@
-//! Reading files within a size limit, regardless of what a file claims.
+//! Opening files with checks of their kind or size, regardless of what a file claims.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -51,14 +51,34 @@ pub(crate) fn read_own_text(path: &Path, limit: u64) -> Result<String, RunError>
     read_text(path, limit)
 }
 
-/// Returns an error for a pipe or a device in the place of a file that a run has written: reading
+/// Returns an error for a pipe or a device instead of a file that a run has written: opening
 /// would wait for it, and it may have no end.
 pub(crate) fn check_regular(path: &Path) -> Result<(), RunError> {
-    let failed = |cause| RunError::io("read", path, cause);
-    if fs::metadata(path).map_err(failed)?.is_file() {
+    let found = fs::metadata(path).map_err(|cause| RunError::io("read", path, cause))?;
+    if found.is_file() {
         return Ok(());
     }
-    Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")))
+    let cause = io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+    Err(RunError::io("open", path, cause))
+}
+
+/// Returns an error for a pipe instead of a file that a run writes, which may not exist yet:
+/// opening would wait for a reader.
+pub(crate) fn check_no_pipe(path: &Path) -> Result<(), RunError> {
+    #[cfg(unix)]
+    if fs::metadata(path)
+        .is_ok_and(|found| std::os::unix::fs::FileTypeExt::is_fifo(&found.file_type()))
+    {
+        let cause = io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(RunError::io("open", path, cause));
+    }
+    Ok(())
+}
+
+/// Creates a file of a run, or truncates it.
+pub(crate) fn create(path: &Path) -> Result<File, RunError> {
+    check_no_pipe(path)?;
+    File::create(path).map_err(|cause| RunError::io("write", path, cause))
 }
 
 /// Reads a configuration or a profile, with an error that does not name the file.
@@ -130,7 +150,10 @@ mod tests {
         assert_eq!(read_own_text(&dir.path().join("a"), 9).expect("a file"), "1");
         let error = read_own(dir.path(), 9).expect_err("a folder");
         assert!(error.is_input() && error.to_string().contains("it is not a regular file"));
-        assert!(read_own(&dir.path().join("gone"), 9).is_err());
+        let new = dir.path().join("new");
+        assert!(read_own(&new, 9).is_err());
+        create(&new).expect("created");
+        assert!(create(dir.path()).expect_err("a folder").to_string().contains("cannot write"));
     }
 
     #[test]

@@ -287,6 +287,12 @@ pub enum RunError {
     /// A part of the run's record could not be written; the run was stopped and saved.
     #[error("the run was stopped and saved, because of this: {0}")]
     Record(Box<RunError>),
+    /// The run no longer has the lock of its folder; it ended without another checkpoint.
+    #[error(
+        "the run ended without saving its last steps, because another process may be using its \
+         folder: {0}; when none does, `train --resume` continues from the newest checkpoint"
+    )]
+    LostLock(Box<RunError>),
     /// The saved model does not reproduce the results of the trained one: a bug in this program.
     #[error(
         "the model saved in `{run}` gives {difference}; this is a bug in updraft, please report it"
@@ -350,7 +356,8 @@ impl RunError {
                 TrainError::NonFiniteLoss { .. }
                 | TrainError::Gradient { .. }
                 | TrainError::GradientNorm { .. }
-                | TrainError::TooManySkips { .. } => false,
+                | TrainError::TooManySkips { .. }
+                | TrainError::Aborted { .. } => false,
                 TrainError::Checkpoint { cause } => can_be_fixed(cause),
                 _ => true,
             },
@@ -360,12 +367,13 @@ impl RunError {
                 DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
             ),
             Self::Record(_)
+            | Self::LostLock(_)
             | Self::Stopped { .. }
             | Self::Replaced { .. }
             | Self::NotRestored { .. }
             | Self::InUse { .. } => false,
             Self::Data(DataError::Write { .. }) => false,
-            Self::Io { action, .. } => *action == "read",
+            Self::Io { action, .. } => matches!(*action, "read" | "open"),
             _ => true,
         }
     }
@@ -434,6 +442,7 @@ mod tests {
         };
         for error in [
             io("read"),
+            io("open"),
             RunError::NoRun { path: "a".into() },
             RunError::UnknownMemory,
             RunError::Unusable { reason: String::new() },
@@ -455,6 +464,8 @@ mod tests {
             RunError::Checkpoint(checkpoint("rename")),
             RunError::Device(DeviceError::Sampler { reason: "none".to_owned() }),
             RunError::Record(Box::new(io("read"))),
+            RunError::LostLock(Box::new(io("read"))),
+            RunError::Train(TrainError::Aborted { step: 3 }),
             RunError::Stopped { what: "all parts were tried" },
             RunError::Data(DataError::Write { path: "a".into(), cause: system() }),
         ] {

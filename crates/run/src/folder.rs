@@ -18,7 +18,7 @@ use crate::bounded::{self, CONFIG_BYTES, RECORD_BYTES};
 use crate::config::{Edit, Edited, Plan};
 use crate::error::RunError;
 use crate::lock::RunLock;
-use crate::lost_checkpoint::{Needed, forget_later, refuse_lost};
+use crate::lost_checkpoint::{Needed, refuse_lost, remove_later_summary};
 use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
@@ -220,8 +220,10 @@ impl RunFolder {
     /// The newest complete checkpoint, or the chosen one.
     ///
     /// # Errors
-    /// [`RunError::NoCheckpoint`], [`RunError::Damaged`] or [`RunError::LostCheckpoints`] if the newest
-    /// one was removed or damaged, or [`RunError::Checkpoint`] if the folder cannot be listed.
+    /// [`RunError::NoCheckpoint`]. If the newest one was removed or has no manifest,
+    /// [`RunError::Damaged`] with the newest intact one, [`RunError::Checkpoint`] if the others are
+    /// damaged, or [`RunError::LostCheckpoints`] without others. [`RunError::Checkpoint`] also if
+    /// the folder cannot be listed. Damage of one with a manifest is an error only when it is read.
     pub fn newest_checkpoint(&self) -> Result<PathBuf, RunError> {
         let mut found = list_checkpoints(&self.checkpoints())?;
         match self.checkpoint {
@@ -276,8 +278,9 @@ impl RunFolder {
         }
     }
 
-    /// Renames the checkpoints after the one of [`with_checkpoint`](Self::with_checkpoint), so that a
-    /// run continues from there, and removes its summary; returns how many.
+    /// Renames the checkpoints after the one of [`with_checkpoint`](Self::with_checkpoint), so that
+    /// a run continues from there, and removes the summary if it is of a later step; returns how
+    /// many checkpoints were renamed.
     ///
     /// # Errors
     /// [`RunError::Checkpoint`] if one cannot be renamed, [`RunError::Io`].
@@ -285,7 +288,7 @@ impl RunFolder {
         match self.checkpoint {
             None => Ok(0),
             Some(step) => {
-                forget_later(self, step)?;
+                remove_later_summary(self, step)?;
                 Ok(set_aside_checkpoints(&self.checkpoints(), step)?)
             }
         }
@@ -371,9 +374,10 @@ impl RunFolder {
     /// Opens `log.jsonl` to append to it.
     ///
     /// # Errors
-    /// [`RunError::Io`].
+    /// [`RunError::Io`], also for a pipe or a device in its place.
     pub fn log_file(&self) -> Result<File, RunError> {
         let path = self.path.join("log.jsonl");
+        bounded::check_no_pipe(&path)?;
         let file = OpenOptions::new().create(true).append(true).open(&path);
         file.map_err(|cause| RunError::io("write", &path, cause))
     }

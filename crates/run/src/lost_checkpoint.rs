@@ -10,10 +10,10 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 
 /// The file with the result of a run.
-const SUMMARY: &str = "summary.json";
+pub(crate) const SUMMARY: &str = "summary.json";
 
 /// The file that every complete checkpoint has.
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The checkpoint that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn refuse_lost(
 }
 
 /// Removes the summary of a run that continues from an earlier step than its last.
-pub(crate) fn forget_later(folder: &RunFolder, step: u64) -> Result<(), RunError> {
+pub(crate) fn remove_later_summary(folder: &RunFolder, step: u64) -> Result<(), RunError> {
     match recorded(folder) {
         Some(recorded) if recorded.steps > step => folder.remove(SUMMARY),
         _ => Ok(()),

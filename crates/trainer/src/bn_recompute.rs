@@ -102,7 +102,7 @@ fn recompute<M: Module, I: Clone, E>(
         }
         samples += weight;
         count += 1;
-        if poll(count) == Control::Stop {
+        if poll(count) != Control::Continue {
             return Ok(None);
         }
     }

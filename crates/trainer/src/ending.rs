@@ -8,7 +8,7 @@ use crate::checkpoint::{self, CheckpointError, Snapshot};
 use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
-use crate::events::Event;
+use crate::events::{Control, Event};
 use crate::metric::Evaluation;
 use crate::ranks::Ranks;
 use crate::run::{Ending, Finished, Run};
@@ -29,7 +29,8 @@ impl<M: Module> Run<M> {
             true => Ok(()),
             false => Err(CheckpointError::Gone { path: folder.clone() }.into()),
         })?;
-        watch(&Event::Saving { step: self.state.step }, &self.model);
+        let step = self.state.step;
+        let control = watch(&Event::Saving { step }, &self.model);
         self.state.ema_updates = ema.map(Ema::updates);
         let snapshot = Snapshot {
             model: &self.model,
@@ -40,11 +41,14 @@ impl<M: Module> Run<M> {
             served,
         };
         let path = ranks.first_does(|| {
+            if control == Control::Abort {
+                return Err(TrainError::Aborted { step });
+            }
             let path = checkpoint::save(folder, &snapshot)?;
             checkpoint::prune(folder, &settings.keep())?;
             Ok(path)
         })?;
-        watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
+        watch(&Event::Saved { path: path.clone(), step }, &self.model);
         // The values at an epoch's end belong only to that checkpoint.
         self.state.scores.clear();
         Ok(path)

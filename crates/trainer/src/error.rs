@@ -138,6 +138,12 @@ pub enum TrainError {
         /// The first rank whose value differs from that of rank 0.
         rank: usize,
     },
+    /// The observer returned [`Control::Abort`](crate::Control::Abort).
+    #[error("the run was ended before the checkpoint of step {step} was written")]
+    Aborted {
+        /// Updates made.
+        step: u64,
+    },
     /// A checkpoint could not be written or read.
     #[error("{cause}")]
     Checkpoint {

@@ -63,7 +63,7 @@ pub(crate) fn score_stream<M, T: Task<M>>(
 ) -> Result<Option<(LossSums, T::Score)>, StreamError> {
     let mut pass = EvaluationPass::new(task, model, stream, device, policy);
     while pass.evaluate_next(|_| ())?.is_some() {
-        if poll(pass.samples()) == Control::Stop {
+        if poll(pass.samples()) != Control::Continue {
             return Ok(None);
         }
     }

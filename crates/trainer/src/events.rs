@@ -18,6 +18,7 @@ pub enum Event {
     Epoch(EpochReport),
     /// A checkpoint is about to be written. Data that an observer stores with it must be on disk
     /// when it returns: a run that is killed later resumes from this checkpoint.
+    /// [`Control::Abort`] ends the run before it is written.
     Saving {
         /// Updates made.
         step: u64,
@@ -171,4 +172,8 @@ pub enum Control {
     Continue,
     /// Save a checkpoint and end the run here.
     Stop,
+    /// After [`Event::Saving`]: end the run without writing or deleting a checkpoint, with
+    /// [`TrainError::Aborted`](crate::TrainError::Aborted). Of several ranks the answer of rank 0
+    /// counts. Elsewhere as [`Stop`](Self::Stop).
+    Abort,
 }

@@ -138,7 +138,7 @@ pub fn find_learning_rate<M: Module, T: Task<M>>(
         if !smoothed.is_finite() || smoothed > DIVERGED * best {
             break;
         }
-        if poll(index + 1) == Control::Stop {
+        if poll(index + 1) != Control::Continue {
             return Ok(None);
         }
     }

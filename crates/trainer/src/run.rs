@@ -141,7 +141,8 @@ impl<M: Module> Run<M> {
     /// operations (`Device::gradient_checkpointing`) if the model was created with it. The device's
     /// random state is seeded from (seed, step) before every step, so a resumed run draws the same
     /// random numbers as an uninterrupted one. `watch` receives every event with the current model;
-    /// its return value is ignored after [`Event::Saving`] and [`Event::Saved`].
+    /// its return value is ignored after [`Event::Saved`], and after [`Event::Saving`] unless it is
+    /// [`Control::Abort`].
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.

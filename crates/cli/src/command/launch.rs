@@ -351,7 +351,7 @@ impl Drop for Note {
 }
 
 fn newest_checkpoint(run: &Path) -> Option<PathBuf> {
-    // A run that has lost its newest one has others, so it was not just begun.
+    // Also counts older checkpoints: a run with any is resumed, not removed.
     list_checkpoints(&run.join("checkpoints")).ok()?.pop()
 }
 

@@ -11,7 +11,8 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use updraft_data::Digest;
 
-use super::kept_file::{is_intact, is_partial, keep, remove_partial, write_whole};
+use super::kept_file::{has_checksum, is_intact, is_partial, keep, remove_partial, write_whole};
+use crate::Failed;
 use crate::command::cannot;
 
 /// The file that says what the parts are predictions of.
@@ -70,6 +71,8 @@ pub(crate) struct PartsFolder {
     path: PathBuf,
     /// The names of files that were damaged, and are removed.
     damaged: Vec<String>,
+    /// The names of files that had no checksum, and are removed.
+    unchecked: Vec<String>,
 }
 
 impl PartsFolder {
@@ -122,19 +125,30 @@ impl PartsFolder {
 
     /// The folder that rank 0 has opened.
     pub(crate) fn opened_by_another(path: &Path) -> Self {
-        Self { path: path.to_owned(), damaged: Vec::new() }
+        Self { path: path.to_owned(), damaged: Vec::new(), unchecked: Vec::new() }
     }
 
-    /// A message about the files that were damaged; `None` without any.
+    /// A message about the files that were removed; `None` without any.
     pub(crate) fn note(&self) -> Option<String> {
-        let (first, path) = (self.damaged.first()?, self.path.display());
-        Some(match self.damaged.len() {
-            1 => format!("`{first}` in `{path}` is damaged or incomplete; it is computed again"),
-            count => format!(
-                "{count} files in `{path}`, from `{first}` on, are damaged or incomplete; they are \
-                 computed again"
-            ),
-        })
+        let path = self.path.display();
+        let reasons = [
+            (&self.damaged, "is damaged or incomplete", "are damaged or incomplete"),
+            (&self.unchecked, "has no checksum", "have no checksum"),
+        ];
+        let mut texts = Vec::new();
+        for (names, of_one, of_several) in reasons {
+            let Some(first) = names.first() else { continue };
+            texts.push(match names.len() {
+                1 => format!("`{first}` in `{path}` {of_one}"),
+                count => format!("{count} files in `{path}`, from `{first}` on, {of_several}"),
+            });
+        }
+        let again = match self.damaged.len() + self.unchecked.len() {
+            0 => return None,
+            1 => "it is computed again",
+            _ => "they are computed again",
+        };
+        Some(format!("{}; {again}", texts.join("; ")))
     }
 
     /// Whether a part is finished, as a whole or in blocks.
@@ -153,8 +167,8 @@ impl PartsFolder {
             fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
         let start = format!("{PART}{part:08}-");
         let block = |name: &str| name.strip_prefix(&start)?.strip_suffix(TEXT)?.parse().ok();
-        let names = entries.flatten().map(|entry| entry.file_name());
-        Ok(names.filter_map(|name| block(&name.to_string_lossy())).collect())
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter(|name| is_own(name)).filter_map(|name| block(&name)).collect())
     }
 
     /// Writes a finished block of a part.
@@ -190,11 +204,12 @@ impl PartsFolder {
             );
         }
         let text = fs::read_to_string(&file).map_err(|cause| cannot("read", &file, cause))?;
-        if !is_intact(&self.path, name, text.as_bytes()) {
-            bail!(
+        if !is_intact(&self.path, name, text.as_bytes())? {
+            return Err(Failed(format!(
                 "`{}` was changed while parts were predicted; run the same command again",
                 file.display()
-            );
+            ))
+            .into());
         }
         Ok(text)
     }
@@ -208,12 +223,13 @@ impl PartsFolder {
     }
 
     /// Removes files of parts that differ from what was written, and the number of blocks where one
-    /// is missing.
+    /// is missing; other files in the folder stay.
     fn remove_damaged(&mut self) -> Result<()> {
         let entries =
             fs::read_dir(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let names: BTreeSet<String> = names.filter(|name| name.starts_with(PART)).collect();
+        let files = entries.flatten().filter(|entry| entry.path().is_file());
+        let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+        let names: BTreeSet<String> = names.filter(|name| is_own(name)).collect();
         let mut intact = BTreeSet::new();
         for name in names {
             let file = self.path.join(&name);
@@ -222,11 +238,14 @@ impl PartsFolder {
                 Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
                 read => read.map_err(|cause| cannot("read", &file, cause))?,
             };
-            if is_intact(&self.path, &name, &bytes) {
+            if is_intact(&self.path, &name, &bytes)? {
                 intact.insert(name);
-            } else {
-                self.remove(&name)?;
-                self.damaged.push(name);
+                continue;
+            }
+            self.remove(&name)?;
+            match has_checksum(&self.path, &name) {
+                true => self.damaged.push(name),
+                false => self.unchecked.push(name),
             }
         }
         for name in &intact {
@@ -264,6 +283,20 @@ impl PartsFolder {
     /// The file with the number of blocks.
     fn blocks_name(part: usize) -> String {
         format!("{PART}{part:08}{BLOCKS}")
+    }
+}
+
+/// Whether a name is one of a part, of a block or of a number of blocks.
+fn is_own(name: &str) -> bool {
+    let is_number = |text: &str| text.len() >= 8 && text.bytes().all(|it| it.is_ascii_digit());
+    let Some(name) = name.strip_prefix(PART) else { return false };
+    if let Some(part) = name.strip_suffix(BLOCKS) {
+        return is_number(part);
+    }
+    let Some(numbers) = name.strip_suffix(TEXT) else { return false };
+    match numbers.split_once('-') {
+        Some((part, block)) => is_number(part) && is_number(block),
+        None => is_number(numbers),
     }
 }
 
@@ -356,6 +389,35 @@ mod tests {
         let again = PartsFolder::open(&path, &key()).unwrap();
         assert!(again.note().is_none() && !again.has(7), "a missing one is no damage");
         assert_eq!(again.blocks(7).unwrap(), BTreeSet::from([0, 1]));
+
+        fs::remove_file(part(".part-00000002.txt.sha256")).unwrap();
+        let again = PartsFolder::open(&path, &key()).unwrap();
+        let note = again.note().unwrap();
+        assert!(note.ends_with("has no checksum; it is computed again"), "{note}");
+        assert!(!again.has(2));
+
+        // An error of the system is no damage.
+        again.add(2, "a line\n").unwrap();
+        fs::remove_file(part(".part-00000002.txt.sha256")).unwrap();
+        fs::create_dir(part(".part-00000002.txt.sha256")).unwrap();
+        let error = PartsFolder::open(&path, &key()).unwrap_err().to_string();
+        assert!(error.contains(".part-00000002.txt.sha256`: "), "{error}");
+        assert!(part("part-00000002.txt").exists());
+    }
+
+    #[test]
+    fn files_of_the_user_in_the_folder_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        PartsFolder::open(path, &key()).unwrap().add_block(1, 0, "a line\n").unwrap();
+        let files = ["part-all.txt", "part-1.txt", "part-00000001-2.txt", "part-00000001.csv"];
+        files.iter().for_each(|name| fs::write(path.join(name), "mine").unwrap());
+        let folders = ["part-old", "part-00000002.txt"];
+        folders.iter().for_each(|name| fs::create_dir(path.join(name)).unwrap());
+        let folder = PartsFolder::open(path, &key()).unwrap();
+        assert_eq!(folder.note(), None);
+        assert!(files.iter().chain(&folders).all(|name| path.join(name).exists()));
+        assert_eq!(folder.blocks(1).unwrap(), BTreeSet::from([0]));
     }
 
     #[test]
@@ -364,8 +426,9 @@ mod tests {
         let folder = PartsFolder::open(&dir.path().join("parts"), &key()).unwrap();
         folder.add(0, "a line\n").unwrap();
         fs::write(dir.path().join("parts/part-00000000.txt"), "a l").unwrap();
-        let error = folder.each_text(0, &mut |_| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("run the same command again"), "{error}");
+        let error = folder.each_text(0, &mut |_| Ok(())).unwrap_err();
+        assert!(error.is::<Failed>(), "the exit code is that of a failure");
+        assert!(error.to_string().contains("run the same command again"), "{error}");
     }
 
     #[test]

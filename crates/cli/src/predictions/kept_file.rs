@@ -1,4 +1,4 @@
-//! Files that are complete and unchanged, or are noticed not to be: each has a checksum beside it.
+//! Files with a checksum beside them, by which damage is detected.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,10 +19,22 @@ pub(super) fn keep(folder: &Path, name: &str, text: &str) -> Result<()> {
     write_whole(folder, name, text)
 }
 
-/// Whether bytes are those that [`keep`] wrote under a name.
-pub(super) fn is_intact(folder: &Path, name: &str, bytes: &[u8]) -> bool {
-    let written = fs::read(folder.join(checksum_name(name)));
-    written.is_ok_and(|written| written == checksum(name, bytes).as_bytes())
+/// Whether bytes are those that [`keep`] wrote under a name; not if there is no checksum.
+///
+/// # Errors
+/// If the checksum exists and cannot be read.
+pub(super) fn is_intact(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
+    let path = folder.join(checksum_name(name));
+    match fs::read(&path) {
+        Ok(written) => Ok(written == checksum(name, bytes).as_bytes()),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(cannot("read", &path, cause)),
+    }
+}
+
+/// Whether there is a checksum of a file.
+pub(super) fn has_checksum(folder: &Path, name: &str) -> bool {
+    folder.join(checksum_name(name)).exists()
 }
 
 /// Writes a file of a folder, which is complete or absent at any moment.
@@ -67,7 +79,7 @@ pub(super) fn remove_partial(folder: &Path) -> Result<()> {
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
         // The process that writes it has the lock.
         if file.try_lock().is_ok() {
-            // It does no harm if it stays.
+            // A remaining file is ignored.
             let _ = fs::remove_file(&path);
         }
     }
@@ -94,11 +106,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         keep(dir.path(), "a", "text\n").unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "text\n");
-        assert!(is_intact(dir.path(), "a", b"text\n"));
+        let intact = |name: &str, bytes: &[u8]| is_intact(dir.path(), name, bytes).unwrap();
+        assert!(intact("a", b"text\n"));
         for bytes in [&b""[..], b"tex", b"text", b"test\n"] {
-            assert!(!is_intact(dir.path(), "a", bytes), "{bytes:?}");
+            assert!(!intact("a", bytes), "{bytes:?}");
         }
-        assert!(!is_intact(dir.path(), "b", b"text\n"));
+        assert!(!intact("b", b"text\n"));
+        assert!(has_checksum(dir.path(), "a") && !has_checksum(dir.path(), "b"));
         let line = fs::read_to_string(dir.path().join(".a.sha256")).unwrap();
         assert!(line.len() == 64 + 4 && line.ends_with("  a\n"), "{line}");
     }

@@ -92,10 +92,15 @@ impl QuantizeFlags {
         self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())?;
         let settings = self.over(&plan.quantize);
         let refused = |reason: String| RunError::Unusable { reason };
-        settings.check_formats().map_err(refused)?;
         let (graph, by) = (quantizer.graph()?, settings.quantization(settings.method, ""));
         if graph.has_schemes() {
-            settings.check_learnt().map_err(refused)?;
+            settings.check_learned().map_err(refused)?;
+        }
+        settings.check_formats().map_err(refused)?;
+        if settings.weights_only && (settings.plan || settings.only_int8) {
+            let reason = "with `quantize.weights_only` no layer computes in int8; leave out --plan \
+                          and --only-int8";
+            return Err(refused(reason.to_owned()));
         }
         by.check(&graph)
             .map_err(|error| refused(format!("{}: {error}", self.names_layer(&error))))?;
@@ -169,7 +174,7 @@ pub(crate) struct QuantizeSettings {
     separate_sums: bool,
     pub(super) plan: bool,
     pub(super) only_int8: bool,
-    weights_only: bool,
+    pub(super) weights_only: bool,
     pub(super) outliers: Option<f32>,
     bits: Option<WeightFormat>,
     asymmetric: bool,
@@ -199,8 +204,9 @@ impl QuantizeSettings {
     }
 
     /// Whether the settings change a network that was trained to round with learnt steps.
-    fn check_learnt(&self) -> Result<(), String> {
+    fn check_learned(&self) -> Result<(), String> {
         let is_rounded = self.rounding != Rounding::Nearest;
+        let are_few = self.group.is_some() || self.asymmetric;
         let given = [
             (self.equalize, "--equalize (`quantize.equalize`)"),
             (self.weights_only, "--weights-only (`quantize.weights_only`)"),
@@ -210,6 +216,10 @@ impl QuantizeSettings {
             ),
             (is_rounded, "--rounding (`quantize.rounding`)"),
             (self.every_method, "--every-method"),
+            (self.sensitivity, "--sensitivity"),
+            (self.budget.is_some(), "--budget (`quantize.budget`)"),
+            (self.max_drop.is_some(), "--max-drop (`quantize.max_drop`)"),
+            (are_few, "--group and --asymmetric (and their keys of `quantize`)"),
         ];
         let Some((_, name)) = given.into_iter().find(|(is_given, _)| *is_given) else {
             return Ok(());

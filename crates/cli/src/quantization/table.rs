@@ -6,10 +6,21 @@ use super::latency::Latency;
 use super::methods::Compared;
 use crate::wrap::hanging;
 
-/// Score, size and latency in f32 and int8, then notes; a network with schemes rounds in f32 too.
+/// Where the codes of a model come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModelKind {
+    /// Weights and activations have codes, these by calibration.
+    Int8,
+    /// Only weights have codes.
+    WeightsOnly,
+    /// Training learned the steps of all codes; it rounds in f32, too.
+    Learned,
+}
+
+/// Score, size and latency in f32 and of the model, then notes.
 pub(super) fn table(
     evaluation: &Evaluation,
-    has_schemes: bool,
+    kind: ModelKind,
     latencies: &[Latency],
     methods: &[Compared],
     rounded: &[RoundedLayer],
@@ -21,7 +32,11 @@ pub(super) fn table(
     };
     let mib = |bytes: usize| format!("{:.3} MiB", bytes as f64 / f64::from(1 << 20));
     let mut lines = vec![
-        format!("{:24}{:>14}{:>14}", "", if has_schemes { "as trained" } else { "f32" }, "int8"),
+        match kind {
+            ModelKind::Int8 => format!("{:24}{:>14}{:>14}", "", "f32", "int8"),
+            ModelKind::WeightsOnly => format!("{:24}{:>14}{:>14}", "", "f32", "weights only"),
+            ModelKind::Learned => format!("{:24}{:>14}{:>14}", "", "as trained", "int8"),
+        },
         format!(
             "{:24}{:>14}{:>14}",
             format!("test {}", evaluation.score.replace('_', " ")),
@@ -69,13 +84,18 @@ pub(super) fn table(
         percent(evaluation.int8_share),
     ));
     lines.push(format!(
-        "f32 is better for {} samples, int8 for {}: p = {:.3}",
-        evaluation.f32_better, evaluation.int8_better, evaluation.p_value
+        "f32 is better for {} samples, {} for {}: p = {:.3}",
+        evaluation.f32_better,
+        if kind == ModelKind::WeightsOnly { "the model" } else { "int8" },
+        evaluation.int8_better,
+        evaluation.p_value
     ));
-    lines.push(format!(
-        "ranges of activations: {} of {} calibration samples",
-        evaluation.calibration, evaluation.calibration_samples
-    ));
+    if kind == ModelKind::Int8 {
+        lines.push(format!(
+            "ranges of activations: {} of {} calibration samples",
+            evaluation.calibration, evaluation.calibration_samples
+        ));
+    }
     let gains = rounded.iter().filter_map(|layer| Some(layer.rounded_db? - layer.nearest_db?));
     if let Some(gain) = gains.clone().reduce(f64::min) {
         let count = gains.clone().count();
@@ -96,7 +116,7 @@ pub(super) fn table(
         ));
     }
     for Latency { batch, .. } in latencies.iter().filter(|l| l.int8_ms.p50 > l.f32_ms.p50) {
-        lines.push(format!("warning: int8 is slower than f32 at a batch of {batch} here"));
+        lines.push(format!("warning: it is slower than f32 at a batch of {batch} here"));
     }
     lines.iter().map(|line| hanging("", line)).collect::<Vec<_>>().join("\n")
 }

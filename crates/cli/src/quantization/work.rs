@@ -12,7 +12,7 @@ use super::bits::Bits;
 use super::latency::latency;
 use super::methods::Compared;
 use super::settings::QuantizeSettings;
-use super::table::table;
+use super::table::{ModelKind, table};
 use crate::Failed;
 use crate::progress::Display;
 use crate::steps::Steps;
@@ -134,7 +134,7 @@ impl Quantizing<'_> {
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref(), by);
             batches.end()?;
             let model = model?;
-            ensure_reached(&model)?;
+            check_no_zero_output(&model)?;
             anyhow::Ok(if settings.only_int8 { model.only_int8() } else { model })
         };
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| -> Result<_> {
@@ -207,32 +207,37 @@ impl Quantizing<'_> {
                 None => folder.remove(name)?,
             }
         }
+        let kind = match () {
+            () if graph.has_schemes() => ModelKind::Learned,
+            () if settings.weights_only => ModelKind::WeightsOnly,
+            () => ModelKind::Int8,
+        };
         let rounded = model.rounded_layers();
         let times = speed.map_or(String::new(), |table| table.to_string());
         Ok(missing
             + &chosen_bits.lines()
             + &missed_drop(settings, &evaluation)
             + &times
-            + &table(&evaluation, graph.has_schemes(), &latencies, &methods, rounded))
+            + &table(&evaluation, kind, &latencies, &methods, rounded))
     }
 }
 
-/// Whether calibration saw numbers in every layer: int8 has no codes for what it did not see.
-fn ensure_reached(model: &QuantizedModel) -> Result<()> {
+/// Returns an error if the output of a layer was zero for all calibration samples: int8 has no codes
+/// for what calibration did not see.
+fn check_no_zero_output(model: &QuantizedModel) -> Result<()> {
     let layers = model.plan().layers;
     let zero = layers.iter().filter(|layer| layer.is_zero && layer.arithmetic == Arithmetic::Int8);
     let names: Vec<&str> = zero.map(|layer| layer.name.as_str()).collect();
-    let Some(first) = names.first() else { return Ok(()) };
+    let Some((first, others)) = names.split_first() else { return Ok(()) };
     let samples = model.calibrated().samples;
+    let (and_others, them) = match others.len() {
+        0 => (String::new(), "it"),
+        count => (format!(" (and those of {count} more layers)"), "them"),
+    };
     bail!(
-        "the output of `{first}` is zero for all {samples} calibration samples{}, and int8 has no \
-         codes for what calibration did not see: calibrate with more samples (--calibration), or \
-         keep {} in f32 (--keep {first})",
-        match names.len() {
-            1 => String::new(),
-            count => format!(", and those of {} more: {}", count - 1, names[1..].join(", ")),
-        },
-        if names.len() == 1 { "it" } else { "them" }
+        "the output of `{first}`{and_others} is zero for all {samples} calibration samples, and \
+         int8 has no codes for what calibration did not see: calibrate with more samples \
+         (--calibration), or keep {them} in f32 (--keep {first})"
     )
 }
 

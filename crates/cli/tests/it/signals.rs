@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::{Said, metrics, said, succeed, tiny, updraft};
+use crate::command::{Said, metrics, said, succeed, tiny, updraft, with_sets};
 use crate::resume::wait_for_step;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -233,7 +233,8 @@ fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_of_a_run_is_refused_instead_of_waited_for() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let run = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let sets = ["train.epochs=1", "log.csv=true", "log.tensorboard=true"];
+    let run = succeed(dir.path(), &with_sets(&tiny(&[]), &sets)).run_folder();
     let name = run.to_str().expect("text");
     for (file, arguments) in [
         ("classes.json", &["eval", name][..]),
@@ -242,6 +243,9 @@ fn a_pipe_in_the_place_of_a_file_of_a_run_is_refused_instead_of_waited_for() {
         ("metrics.jsonl", &["report", name]),
         ("summary.json", &["report", name]),
         (".plan.toml", &["train", "--resume", name]),
+        ("log.jsonl", &["train", "--resume", name]),
+        ("steps.csv", &["train", "--resume", name]),
+        ("tensorboard/events.out.tfevents.updraft", &["train", "--resume", name]),
     ] {
         let path = dir.path().join(&run).join(file);
         let text = fs::read(&path).expect(file);
@@ -262,8 +266,11 @@ fn a_pipe_in_the_place_of_a_file_of_a_run_is_refused_instead_of_waited_for() {
 }
 
 #[test]
-fn a_run_whose_metrics_or_lock_are_removed_is_saved_and_ends_with_the_reason() {
-    for name in ["metrics.jsonl", ".lock"] {
+fn a_run_whose_metrics_are_removed_is_saved_and_one_without_its_lock_writes_nothing_more() {
+    for (name, words) in [
+        ("metrics.jsonl", "the run was stopped and saved"),
+        (".lock", "the run ended without saving its last steps"),
+    ] {
         let dir = tempfile::tempdir().expect("temporary folder");
         let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
         let run = wait_for_step(dir.path(), 6);
@@ -271,10 +278,17 @@ fn a_run_whose_metrics_or_lock_are_removed_is_saved_and_ends_with_the_reason() {
         let said = ended(child);
         assert_eq!(said.code, 1, "{name}: {}", said.stderr);
         let reason = format!("{name}` is no longer there: it was moved, removed or replaced");
-        for words in ["the run was stopped and saved", &reason] {
+        for words in [words, &reason] {
             assert!(said.stderr.contains(words), "`{words}` is missing: {}", said.stderr);
         }
         assert!(!said.stderr.contains("next     "), "{}", said.stderr);
+        if name == ".lock" {
+            assert!(!said.stderr.contains("stopped and saved"), "{}", said.stderr);
+            let saved = updraft_trainer::list_checkpoints(&run.join("checkpoints"));
+            let saved = saved.expect("listed").pop().expect("one from before");
+            let trained = metrics(&run).last().expect("a line")["step"].as_u64();
+            assert!(updraft_trainer::checkpoint_step(&saved) < trained, "{saved:?} {trained:?}");
+        }
         succeed(dir.path(), &["eval", run.to_str().expect("text")]);
     }
 }

@@ -151,9 +151,9 @@ impl FourBitLinear {
         (0..inputs * outputs).map(weight).collect()
     }
 
-    /// Computes `[rows][outputs]`, row by row.
+    /// Computes `[rows][outputs]`.
     ///
-    /// The number of threads changes no result; instruction sets differ by rounding.
+    /// The numbers of threads and of rows change no result; instruction sets differ by rounding.
     ///
     /// # Panics
     /// If a slice holds no whole number of rows or the two differ, or the CPU does not have `isa`.
@@ -279,6 +279,8 @@ mod tests {
                     check(1, [inputs, outputs], format(None, is_asymmetric), 1);
                     check(2, [inputs, outputs], format(Some(8), is_asymmetric), 1);
                     check(1, [inputs, outputs], format(Some(32), is_asymmetric), 1);
+                    check(ROWS, [inputs, outputs], format(Some(8), is_asymmetric), 1);
+                    check(2 * ROWS + 1, [inputs, outputs], format(None, is_asymmetric), 3);
                 }
             }
         }
@@ -296,6 +298,23 @@ mod tests {
             y
         };
         assert_eq!(run(1), run(3));
+    }
+
+    #[test]
+    fn rows_have_the_numbers_that_each_has_alone() {
+        let [inputs, outputs] = [83, 41];
+        let weights = numbers(7, inputs * outputs);
+        let layer = FourBitLinear::try_new(&weights, &vec![0.25; outputs], format(Some(16), true));
+        let (layer, x) = (layer.expect("finite"), numbers(8, 9 * inputs));
+        let sets = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon];
+        for isa in sets.into_iter().filter(|isa| isa.is_available()) {
+            let (mut together, mut alone) = (vec![0.0; 9 * outputs], vec![0.0; 9 * outputs]);
+            layer.run(isa, &x, &mut together, 2);
+            for (x, y) in x.chunks(inputs).zip(alone.chunks_mut(outputs)) {
+                layer.run(isa, x, y, 1);
+            }
+            assert_eq!(together, alone, "{isa}");
+        }
     }
 
     #[test]

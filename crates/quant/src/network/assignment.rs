@@ -43,8 +43,8 @@ pub enum BudgetError {
 }
 
 impl Quantization {
-    /// Checks that the layers of a graph have few enough bytes in the smallest of some formats, each
-    /// in f32 where that is smaller, for [`try_within`](Sensitivity::try_within) to find a choice.
+    /// Checks that [`try_within`](Sensitivity::try_within) can find a choice of some formats and f32
+    /// for the layers of a graph that is small enough.
     ///
     /// # Errors
     /// [`BudgetError::TooSmall`] with the smallest possible fraction.

@@ -108,10 +108,11 @@ impl Knapsack {
         for part in 0..most.max(2) {
             let share = part as f64 / (most.max(2) - 1) as f64;
             let wanted = (to - from).mul_add(share, from);
-            let at = match part + 1 == most.max(2) {
-                true => end,
-                false => places.partition_point(|&at| level(at) > wanted).min(end),
-            };
+            // The nearest of the places around.
+            let below = places.partition_point(|&at| level(at) > wanted).min(end);
+            let above = below.saturating_sub(1);
+            let is_above = level(places[above]) - wanted < wanted - level(places[below]);
+            let at = if is_above { above } else { below };
             let choice = self.choice(places[at]);
             if front.last() != Some(&choice) {
                 front.push(choice);
@@ -205,5 +206,19 @@ mod tests {
         let noise: Vec<f64> = front.iter().map(|choice| knapsack.noise(choice)).collect();
         assert!(bytes.is_sorted() && noise.iter().rev().is_sorted(), "{bytes:?} {noise:?}");
         assert_eq!(bytes[0], knapsack.least());
+    }
+
+    #[test]
+    fn a_front_is_spread_over_the_decibels_of_the_noise() {
+        // One layer whose last bytes, nine tenths of all, gain as much as each of the first.
+        let choice = |at: i32| Cost {
+            bytes: if at == 8 { 900 } else { 10 + 10 * at as usize },
+            noise: 10_f64.powi(-at),
+        };
+        let knapsack = Knapsack::new(vec![(0..9).map(choice).collect()]);
+        let front = knapsack.front(5);
+        let noise: Vec<f64> = front.iter().map(|choice| knapsack.noise(choice).log10()).collect();
+        let rounded: Vec<f64> = noise.iter().map(|power| power.round()).collect();
+        assert_eq!(rounded, [0.0, -2.0, -4.0, -6.0, -8.0], "{noise:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! One layer of a quantized model.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use updraft_simd::Isa;
@@ -86,12 +87,12 @@ impl Form {
     }
 
     /// The integer weights, and how a file stores them if in fewer than eight bits.
-    pub(super) fn coded_weights(&self) -> Option<(QuantizedWeights, Option<&Coding>)> {
+    pub(super) fn coded_weights(&self) -> Option<(Cow<'_, QuantizedWeights>, Option<&Coding>)> {
         if let Self::WeightsOnly(form) = self {
-            return Some((form.weights.clone(), form.coding.as_deref()));
+            return Some((Cow::Borrowed(&form.weights), form.coding.as_deref()));
         }
         let Int8Form { kernel, coding } = self.int8()?;
-        Some((kernel.weights()?, coding.as_deref()))
+        Some((Cow::Owned(kernel.weights()?), coding.as_deref()))
     }
 
     /// The kernel in f32, packed at the first call; none if samples are computed one by one.

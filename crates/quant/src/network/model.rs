@@ -116,7 +116,8 @@ impl QuantizedModel {
     }
 
     /// Bytes of all packed integer weights, and of the weights in f32. A run packs the latter once
-    /// more: up to five times their bytes, which are not counted.
+    /// more, and integer weights of layers in f32: up to five times their bytes in f32, which are not
+    /// counted.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.layers.iter().map(QuantizedLayer::weight_bytes).sum()
@@ -128,7 +129,7 @@ impl QuantizedModel {
     /// The same bytes for any number of threads; of a network whose layers are all in int8, also for
     /// every instruction set. Layers in f32 take the processor's best set, and sets round their sums
     /// differently. Threads share the samples or, if there are fewer, the layers that are large
-    /// enough. NaN in a sample counts as the lowest code.
+    /// enough. NaN in an input that an int8 layer reads counts as the lowest code.
     ///
     /// # Panics
     /// If the model has several inputs or outputs, a slice is not a whole number of samples or the

@@ -19,9 +19,9 @@ use crate::weights::{Grid, WeightFormat};
 
 /// The effect of quantizing each layer alone, in several formats.
 ///
-/// A layer's weights are rounded, and its inputs and its result as in int8 if they are to have codes;
-/// all other layers compute in f32; the outputs of the network are compared with those of f32 by their noise, and by a task's
-/// score and loss.
+/// A layer's weights are rounded, and its inputs and its result as in int8 if they are to have
+/// codes; all other layers compute in f32. The outputs of the network are compared with those of
+/// f32 by their noise, and by a task's score and loss.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Sensitivity {

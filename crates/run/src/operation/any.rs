@@ -56,8 +56,8 @@ pub trait AnyWorkload {
     ///
     /// # Errors
     /// [`RunError::Train`] for training that failed, [`RunError::Record`] if the run could not be
-    /// recorded, [`RunError::Io`] if its folder cannot be written, and errors of opening data and
-    /// checkpoints. Checkpoints already on disk stay.
+    /// recorded, [`RunError::LostLock`] and [`RunError::Io`] if its folder is lost or cannot be
+    /// written, and errors of opening data and checkpoints. Checkpoints already on disk stay.
     fn train(
         &self,
         training: Training<'_>,

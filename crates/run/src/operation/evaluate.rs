@@ -130,7 +130,7 @@ pub(super) fn trace_evaluation<W: Workload>(
         let (times, facts) = (pass.batch_times(), json!({ "samples": samples }));
         let step = TracedStep { name, begin_us, lasts_us: micros(begun), times, facts };
         tracer.step(&step, &model)?;
-        if poll(pass.samples()) == Control::Stop {
+        if poll(pass.samples()) != Control::Continue {
             return Ok(None);
         }
     }

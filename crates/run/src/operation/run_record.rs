@@ -22,8 +22,41 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// Adds an event to the records.
+    ///
+    /// # Errors
+    /// [`RunError::LostLock`] before a checkpoint, [`RunError::Record`] if it cannot be recorded.
+    pub(super) fn add(
+        &mut self,
+        event: &Event,
+        model: &impl Module,
+        epoch_fields: impl FnOnce() -> Vec<(&'static str, Value)>,
+    ) -> Result<(), RunError> {
+        // Before the metrics are flushed: another process may have replaced them, too.
+        if matches!(event, Event::Saving { .. }) {
+            self.check_lock().map_err(|cause| RunError::LostLock(Box::new(cause)))?;
+        }
+        let written = self.write(event, epoch_fields).and_then(|()| self.trace(event, model));
+        written.map_err(|cause| RunError::Record(Box::new(cause)))
+    }
+
+    /// Writes what is left after the last event.
+    ///
+    /// # Errors
+    /// [`RunError::Replaced`] if the lock or the metrics are lost, [`RunError::Io`].
+    pub(super) fn finish(&mut self) -> Result<(), RunError> {
+        self.check_lock()?;
+        self.metrics.flush()?;
+        self.tracer.as_mut().map_or(Ok(()), Tracer::finish)
+    }
+
+    /// Checks that no other process can have locked the folder.
+    fn check_lock(&self) -> Result<(), RunError> {
+        self.lock.as_ref().map_or(Ok(()), RunLock::check)
+    }
+
     /// Adds a step to the trace, if it is one of the traced steps.
-    pub(super) fn trace(&mut self, event: &Event, model: &impl Module) -> Result<(), RunError> {
+    fn trace(&mut self, event: &Event, model: &impl Module) -> Result<(), RunError> {
         let Some(tracer) = &mut self.tracer else { return Ok(()) };
         let Event::Step(report) = event else {
             tracer.skip();
@@ -39,7 +72,7 @@ impl Record {
         tracer.step(&step, model)
     }
 
-    pub(super) fn write(
+    fn write(
         &mut self,
         event: &Event,
         epoch_fields: impl FnOnce() -> Vec<(&'static str, Value)>,
@@ -60,10 +93,7 @@ impl Record {
                 self.metrics.write(event, &fields)
             }
             // A resumed run starts from the checkpoint, so the metrics must be complete up to it.
-            Event::Saving { .. } => {
-                self.metrics.flush()?;
-                self.lock.as_ref().map_or(Ok(()), RunLock::check)
-            }
+            Event::Saving { .. } => self.metrics.flush(),
             _ => Ok(()),
         }
     }

@@ -25,6 +25,7 @@ use crate::config::Plan;
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::lost_checkpoint::SUMMARY;
 use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
 use crate::task::{PICTURES, StreamUse, Workload};
@@ -297,13 +298,15 @@ pub(super) fn train<W: Workload>(
         }
         let control = observer.event(event);
         if let Some(record) = &mut record
-            && let Err(error) = record
-                .write(event, || workload.epoch_fields(model))
-                .and_then(|()| record.trace(event, model))
+            && let Err(error) = record.add(event, model, || workload.epoch_fields(model))
         {
             failure = Some(error);
         }
-        if failure.is_some() { Control::Stop } else { control }
+        match failure {
+            None => control,
+            Some(RunError::LostLock(_)) => Control::Abort,
+            Some(_) => Control::Stop,
+        }
     };
     let finished = run.train_on_ranks(
         task,
@@ -313,18 +316,18 @@ pub(super) fn train<W: Workload>(
         &mut plan.train.distributed.ranks(collective),
         &mut watch,
     );
-    let finished = finished.map_err(|error| match error {
-        TrainError::NotSynchronized { .. } => RunError::Unusable {
-            reason: format!("{error}: set `train.distributed.batch_norm` to `local`"),
-        },
-        other => other.into(),
-    })?;
-    if let Some(error) = failure {
-        return Err(RunError::Record(Box::new(error)));
-    }
+    let finished = match (finished, failure) {
+        (Ok(finished), None) => finished,
+        (Ok(_) | Err(TrainError::Aborted { .. }), Some(error)) => return Err(error),
+        (Err(error @ TrainError::NotSynchronized { .. }), _) => {
+            let reason = format!("{error}: set `train.distributed.batch_norm` to `local`");
+            return Err(RunError::Unusable { reason });
+        }
+        (Err(error), _) => return Err(error.into()),
+    };
     let Finished { served, steps, mut test, ending, checkpoint, .. } = finished;
     if steps == begun_at && ending != Ending::Stopped {
-        // The run was finished before: nothing has looked at the weights that were read.
+        // The run was finished before: the weights were not checked.
         refuse_non_finite(&served, &folder)?;
     }
     let wall_s = |started: Instant| started.elapsed().as_secs_f64();
@@ -334,8 +337,7 @@ pub(super) fn train<W: Workload>(
         let (wall_s, cpu_s) = (wall_s(started), cpu_s());
         return Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier });
     };
-    record.metrics.flush()?;
-    record.tracer.as_mut().map_or(Ok(()), Tracer::finish)?;
+    record.finish()?;
     if ending != Ending::Stopped {
         if let Some(decided) = workload.decide(plan, &served, plain, &folder)? {
             // All samples, where this rank trained on a part of every batch.
@@ -352,7 +354,7 @@ pub(super) fn train<W: Workload>(
     }
     let (wall_s, cpu_s) = (wall_s(started), cpu_s());
     folder.write_json(
-        "summary.json",
+        SUMMARY,
         &Summary {
             name: &plan.name,
             task: plan.kind().name(),

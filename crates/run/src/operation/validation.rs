@@ -82,7 +82,7 @@ impl Validation {
                 .zip(ssim(&expected, &found, device))
                 .map(|(sum, ssim)| sum + ssim * expected.samples as f64);
             samples += expected.samples;
-            if poll(samples) == Control::Stop {
+            if poll(samples) != Control::Continue {
                 return Ok(None);
             }
         }

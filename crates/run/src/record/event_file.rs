@@ -15,6 +15,7 @@ use prost::Message;
 use serde_json::Value;
 
 use super::schema::RunSchema;
+use crate::bounded;
 use crate::error::RunError;
 
 /// Where `TensorBoard` looks: `tensorboard --logdir RUN`.
@@ -76,9 +77,9 @@ impl EventFile {
     /// Truncates the file.
     pub(super) fn create(run: &Path, schema: &RunSchema) -> Result<Self, RunError> {
         let path = run.join(FOLDER).join(NAME);
-        let failed = |cause| RunError::io("write", &path, cause);
-        fs::create_dir_all(run.join(FOLDER)).map_err(failed)?;
-        let file = BufWriter::new(File::create(&path).map_err(failed)?);
+        let created = fs::create_dir_all(run.join(FOLDER));
+        created.map_err(|cause| RunError::io("write", &path, cause))?;
+        let file = BufWriter::new(bounded::create(&path)?);
         let owned = |(tag, pointer): &(&str, &str)| ((*tag).to_owned(), (*pointer).to_owned());
         let mut of_steps: Scalars = STEP.iter().map(owned).collect();
         let mut of_epochs: Scalars = EPOCH.iter().map(owned).collect();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::schema::RunSchema;
+use crate::bounded;
 use crate::error::RunError;
 
 /// The fields of every update before and after its metrics, as JSON pointers.
@@ -91,8 +92,7 @@ impl Table {
     /// Truncates the file.
     pub(super) fn create(run: &Path, name: &str, columns: Columns) -> Result<Self, RunError> {
         let path = run.join(name);
-        let file = File::create(&path).map_err(|cause| RunError::io("write", &path, cause))?;
-        let mut table = Self { file: BufWriter::new(file), path, columns };
+        let mut table = Self { file: BufWriter::new(bounded::create(&path)?), path, columns };
         let names: Vec<String> =
             table.columns.fields.iter().map(|field| field[1..].replace('/', ".")).collect();
         table.line(&names)?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use updraft_simd::{LayerPass, LayerSpan};
 use updraft_trainer::StepTimes;
 
+use crate::bounded;
 use crate::error::RunError;
 
 /// The rows of the trace: whole steps with their phases, and layers.
@@ -35,9 +36,8 @@ impl Trace {
     /// Truncates the file.
     pub(crate) fn create(run: &Path, name: &str) -> Result<Self, RunError> {
         let path = run.join(name);
-        let failed = |cause| RunError::io("write", &path, cause);
-        let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
-        writeln!(file, "[").map_err(failed)?;
+        let mut file = BufWriter::new(bounded::create(&path)?);
+        writeln!(file, "[").map_err(|cause| RunError::io("write", &path, cause))?;
         let mut trace = Self { file, path };
         for (row, name) in [(STEPS, "steps"), (LAYERS, "layers")] {
             trace.line(&json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": row,

@@ -23,7 +23,7 @@ const ENCODER: &str = "encoder";
 pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
     const KEY: &str = "model.encoder";
 
-    if path.join("manifest.json").is_file() {
+    if path.join(crate::lost_checkpoint::MANIFEST).is_file() {
         return Ok(path.to_owned());
     }
     let (folder, plan) = named_run(KEY, path)?;

@@ -7,6 +7,14 @@ use super::error::CheckpointError;
 use super::files::{AVERAGE, EXPORT, MODEL, Manifest, OPTIMIZER, SERVED, SLOW, STATE, sha256};
 use super::optimizer::{scalars, stored};
 
+/// Returns the SHA-256 of a checkpoint's exported weights, which are those that are served.
+///
+/// # Errors
+/// [`CheckpointError`] for a file that is missing or damaged.
+pub fn export_hash(path: &Path) -> Result<String, CheckpointError> {
+    Ok(sha256(&Manifest::read(path)?.read_file(path, EXPORT)?))
+}
+
 /// Returns every part of a checkpoint by name, with its SHA-256 or, for a number, its text: the
 /// tensors of its models, the tensors and numbers of its optimizer, its exported weights and its
 /// state.

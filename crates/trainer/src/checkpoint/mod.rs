@@ -19,7 +19,7 @@ mod retention;
 mod save;
 mod state;
 
-pub use contents::contents;
+pub use contents::{contents, export_hash};
 pub use error::CheckpointError;
 pub(crate) use load::state;
 pub use load::{Loaded, check, load, load_model};

@@ -64,8 +64,8 @@ fn named(path: &Path) -> Option<(&str, u64)> {
     Some((name, name.strip_prefix("step-")?.parse().ok()?))
 }
 
-/// Renames the checkpoints of later steps to `set-aside-step-…`, damaged ones included, so that they
-/// are no longer listed; returns how many.
+/// Renames the checkpoints of later steps to `set-aside-step-…`, damaged ones included, so that
+/// they are no longer listed; returns how many.
 ///
 /// # Errors
 /// [`CheckpointError::Io`] when the folder cannot be listed or one cannot be renamed.

@@ -47,7 +47,7 @@ pub fn evaluate_on_ranks<M, T: Task<M>>(
     while let Some((.., (samples, numbers))) = pass.measure_next(|_| ()).map_err(failed)? {
         write(samples, &numbers, &mut sent);
         done += samples;
-        if poll(done) == Control::Stop {
+        if poll(done) != Control::Continue {
             return Ok(None);
         }
     }

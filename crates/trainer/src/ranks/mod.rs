@@ -147,14 +147,14 @@ impl Ranks {
     /// Whether all ranks stop after an update, whose observer returned `control`: a rank alone
     /// stops at once, several after the next exchange.
     pub(crate) fn after_update(&mut self, control: Control) -> Control {
-        self.wants_stop |= control == Control::Stop;
+        self.wants_stop |= control != Control::Continue;
         let stops = if self.is_alone() { self.wants_stop } else { self.stops };
         if stops { Control::Stop } else { Control::Continue }
     }
 
     /// Whether all ranks stop now, because the observer of any of them wants to.
     pub(crate) fn decide(&mut self, control: Control) -> Result<Control, TrainError> {
-        self.wants_stop |= control == Control::Stop;
+        self.wants_stop |= control != Control::Continue;
         self.exchange(())?;
         Ok(if self.stops { Control::Stop } else { Control::Continue })
     }

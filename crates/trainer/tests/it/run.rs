@@ -113,6 +113,32 @@ fn a_run_stopped_at_any_step_resumes_to_the_same_bits() {
 }
 
 #[test]
+fn an_aborted_run_neither_writes_nor_deletes_in_the_folder_of_checkpoints() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path(), 3);
+    let (data, test) = (loader(1), loader(2));
+    let data = RunData { train: &data, test: Some(&test) };
+    let of_another = folder.path().join(".step-00000099.partial");
+    let mut watch = |event: &Event, _: &Classifier| match event {
+        // A request to stop that comes only now.
+        Event::Saving { step: 6 } => Control::Stop,
+        Event::Saving { .. } => {
+            std::fs::create_dir(&of_another).unwrap();
+            Control::Abort
+        }
+        _ => Control::Continue,
+    };
+    let ended = new_run(&device).train(&casting(), &settings, data, &device, &mut watch);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, TrainError::Aborted { step: 12 }), "{error}");
+    assert!(of_another.exists());
+    let saved = list_checkpoints(folder.path()).unwrap();
+    assert_eq!(saved, [folder.path().join("step-00000006")]);
+}
+
+#[test]
 fn a_batch_moved_ahead_changes_no_bit_and_a_stopped_run_takes_it_again() {
     let _alone = alone();
     let device = Device::flex().autodiff();

@@ -1,26 +1,29 @@
 //! Adaptive rounding: whether each weight is rounded up or down is learned.
 
 use updraft_conv::slices::{ConvGeometry, ConvShape, Scratch, forward, weight_gradient};
-use updraft_simd::{Isa, pool_threads};
+use updraft_simd::{Isa, over, pool_threads};
 
 use super::Problem;
 
-/// Updates, samples of each, and the step size of Adam.
+/// Updates, and the step size of Adam.
 const UPDATES: usize = 1000;
+const RATE: f32 = 0.02;
+
+/// The most samples of an update, and the pixels of results at which fewer are enough.
 const BATCH: usize = 32;
-const RATE: f64 = 0.02;
+const PIXELS: usize = 4096;
 
 /// The updates before roundings are pushed to whole numbers, as a fraction of all.
-const WARM_UP: f64 = 0.2;
+const WARM_UP: f32 = 0.2;
 
 /// The exponents of the penalty on fractions, from the end of the warm-up to the last update.
-const EXPONENTS: [f64; 2] = [20.0, 2.0];
+const EXPONENTS: [f32; 2] = [20.0, 2.0];
 
 /// The weight of the penalty, where the error of nearest rounding counts 1 for each weight.
-const PENALTY: f64 = 0.1;
+const PENALTY: f32 = 0.1;
 
 /// A sigmoid is stretched to this range and clipped, so that it reaches 0 and 1.
-const STRETCH: [f64; 2] = [-0.1, 1.1];
+const STRETCH: [f32; 2] = [-0.1, 1.1];
 
 /// The levels of all weights.
 ///
@@ -40,7 +43,8 @@ pub(super) fn round(problem: &Problem<'_>) -> Vec<i32> {
             Around { levels: [below, above], low, width, fraction: fraction.clamp(0.0, 1.0) }
         })
         .collect();
-    let batch = BATCH.min(samples);
+    let pixels: usize = problem.geometry.output().iter().product();
+    let batch = PIXELS.div_ceil(pixels).min(BATCH).min(samples);
     let mut layer = Layer::new(problem, batch);
     // The scale of errors: that of nearest rounding over some samples.
     let near = |it: &Around| (it.low + it.fraction.round() * it.width) as f32;
@@ -54,12 +58,15 @@ pub(super) fn round(problem: &Problem<'_>) -> Vec<i32> {
         return grid.nearest(weights);
     }
     let each = x.len() / samples;
-    let mut variables: Vec<f64> = around.iter().map(|it| inverse_sigmoid(it.fraction)).collect();
-    let mut adam = Adam::new(weights.len());
-    let mut soft = vec![0.0_f32; weights.len()];
+    let mut choices: Vec<Choice> = around.iter().map(Choice::new).collect();
+    let mut soft = near;
+    let threads = layer.threads;
+    choose(&mut choices, weights, &mut soft, threads, |_, _| {});
+    let mut adam = Adam::default();
     let mut order: Vec<usize> = (0..samples).collect();
     let mut images = vec![0.0; batch * each];
     let (mut state, mut next) = (1_u64, samples);
+    let of_weight = (weights.len() as f64 / unit) as f32;
     for update in 0..UPDATES {
         for image in images.chunks_exact_mut(each) {
             if next == samples {
@@ -69,41 +76,78 @@ pub(super) fn round(problem: &Problem<'_>) -> Vec<i32> {
             image.copy_from_slice(&x[order[next] * each..][..each]);
             next += 1;
         }
-        for ((soft, &variable), it) in soft.iter_mut().zip(&variables).zip(&around) {
-            *soft = (it.low + sigmoid(variable).0 * it.width) as f32;
-        }
-        // Weights outside of the range of codes have no choice, and no part in the error.
-        for ((soft, it), &weight) in soft.iter_mut().zip(&around).zip(weights) {
-            if it.width == 0.0 {
-                *soft = weight;
-            }
-        }
         let (gradient, _) = layer.gradient(&images, weights, &soft);
-        let done = update as f64 / UPDATES as f64;
+        let done = update as f32 / UPDATES as f32;
         let exponent = (done > WARM_UP).then(|| {
             let along = (done - WARM_UP) / (1.0 - WARM_UP);
             EXPONENTS[1]
-                + 0.5 * (EXPONENTS[0] - EXPONENTS[1]) * (1.0 + (std::f64::consts::PI * along).cos())
+                + 0.5 * (EXPONENTS[0] - EXPONENTS[1]) * (1.0 + (std::f32::consts::PI * along).cos())
         });
         adam.start();
-        for (index, (variable, it)) in variables.iter_mut().zip(&around).enumerate() {
-            if it.width == 0.0 {
-                continue;
+        choose(&mut choices, weights, &mut soft, threads, |index, choice| {
+            if choice.slope == 0.0 {
+                adam.update(choice, 0.0);
+                return;
             }
-            let (value, slope) = sigmoid(*variable);
-            let of_error = f64::from(gradient[index]) * it.width * weights.len() as f64 / unit;
+            let of_error = gradient[index] * choice.width * of_weight;
             let of_penalty = exponent.map_or(0.0, |exponent| {
                 // 1 − |2h − 1|ᵉ
-                let side = 2.0 * value - 1.0;
+                let side = 2.0 * choice.value - 1.0;
                 -2.0 * exponent * side.abs().powf(exponent - 1.0) * side.signum()
             });
-            adam.update(index, variable, (of_error + PENALTY * of_penalty) * slope);
-        }
+            adam.update(choice, (of_error + PENALTY * of_penalty) * choice.slope);
+        });
     }
-    let chosen = |(variable, it): (&f64, &Around)| {
-        it.levels[usize::from(it.width > 0.0 && sigmoid(*variable).0 >= 0.5)]
+    let chosen = |(choice, it): (&Choice, &Around)| {
+        it.levels[usize::from(choice.width > 0.0 && choice.value >= 0.5)]
     };
-    variables.iter().zip(&around).map(chosen).collect()
+    choices.iter().zip(&around).map(chosen).collect()
+}
+
+/// Changes all choices, by their places, and computes the soft weights; weights outside of the range
+/// of codes have no choice, and no part in the error.
+fn choose(
+    choices: &mut [Choice],
+    weights: &[f32],
+    soft: &mut [f32],
+    threads: usize,
+    change: impl Fn(usize, &mut Choice) + Sync,
+) {
+    let share = choices.len().div_ceil(threads).max(1);
+    let softs = choices.chunks_mut(share).zip(soft.chunks_mut(share));
+    over(softs.collect::<Vec<_>>(), &mut vec![(); threads], |part, (choices, soft), ()| {
+        let first = part * share;
+        let places = choices.iter_mut().zip(&weights[first..]).zip(soft).enumerate();
+        for (at, ((choice, &weight), soft)) in places {
+            if choice.width == 0.0 {
+                *soft = weight;
+                continue;
+            }
+            change(first + at, choice);
+            (choice.value, choice.slope) = sigmoid(choice.variable);
+            *soft = choice.low + choice.value * choice.width;
+        }
+    });
+}
+
+/// The choice between the two levels around a weight, and Adam's moments of its gradient.
+struct Choice {
+    low: f32,
+    width: f32,
+    variable: f32,
+    /// The sigmoid of the variable, and its slope.
+    value: f32,
+    slope: f32,
+    mean: f32,
+    square: f32,
+}
+
+impl Choice {
+    fn new(it: &Around) -> Self {
+        let (low, width) = (it.low as f32, it.width as f32);
+        let variable = inverse_sigmoid(it.fraction as f32);
+        Self { low, width, variable, value: 0.0, slope: 0.0, mean: 0.0, square: 0.0 }
+    }
 }
 
 /// The two levels around a weight.
@@ -160,7 +204,7 @@ impl Layer {
 }
 
 /// A stretched and clipped sigmoid, and its slope.
-fn sigmoid(variable: f64) -> (f64, f64) {
+fn sigmoid(variable: f32) -> (f32, f32) {
     let [low, high] = STRETCH;
     let sigmoid = 1.0 / (1.0 + (-variable).exp());
     let value = low + (high - low) * sigmoid;
@@ -171,7 +215,7 @@ fn sigmoid(variable: f64) -> (f64, f64) {
     }
 }
 
-fn inverse_sigmoid(value: f64) -> f64 {
+fn inverse_sigmoid(value: f32) -> f32 {
     let [low, high] = STRETCH;
     let inside = (value - low) / (high - low);
     (inside / (1.0 - inside)).ln()
@@ -187,29 +231,27 @@ fn shuffle(order: &mut [usize], state: &mut u64) {
 }
 
 /// Adam with its usual constants.
+#[derive(Default)]
 struct Adam {
-    moments: Vec<[f64; 2]>,
     updates: i32,
+    /// What the means of the moments are divided by.
+    unbiased: [f32; 2],
 }
 
 impl Adam {
-    const DECAYS: [f64; 2] = [0.9, 0.999];
+    const DECAYS: [f32; 2] = [0.9, 0.999];
 
-    fn new(count: usize) -> Self {
-        Self { moments: vec![[0.0; 2]; count], updates: 0 }
-    }
-
-    const fn start(&mut self) {
+    fn start(&mut self) {
         self.updates += 1;
+        self.unbiased = Self::DECAYS.map(|decay| 1.0 - decay.powi(self.updates));
     }
 
-    fn update(&mut self, index: usize, variable: &mut f64, gradient: f64) {
+    fn update(&self, choice: &mut Choice, gradient: f32) {
         let [first, second] = Self::DECAYS;
-        let [mean, square] = &mut self.moments[index];
+        let Choice { mean, square, variable, .. } = choice;
         *mean += (1.0 - first) * (gradient - *mean);
         *square += (1.0 - second) * (gradient * gradient - *square);
-        let unbiased = [first, second].map(|decay| 1.0 - decay.powi(self.updates));
-        let step = (*mean / unbiased[0]) / ((*square / unbiased[1]).sqrt() + 1e-8);
+        let step = (*mean / self.unbiased[0]) / ((*square / self.unbiased[1]).sqrt() + 1e-8);
         *variable -= RATE * step;
     }
 }
@@ -241,13 +283,13 @@ mod tests {
     #[test]
     fn the_slope_of_the_sigmoid_is_its_derivative() {
         for variable in [-3.0, -2.0, -0.3, 0.0, 1.7, 2.6] {
-            let width = 1e-6;
+            let width = 1e-2;
             let change = sigmoid(variable + width).0 - sigmoid(variable - width).0;
             let right = change / (2.0 * width);
-            assert!((sigmoid(variable).1 - right).abs() < 1e-6, "{variable}");
+            assert!((sigmoid(variable).1 - right).abs() < 1e-4, "{variable}");
         }
         for value in [0.0, 0.25, 0.5, 1.0] {
-            assert!((sigmoid(inverse_sigmoid(value)).0 - value).abs() < 1e-12);
+            assert!((sigmoid(inverse_sigmoid(value)).0 - value).abs() < 1e-6);
         }
     }
 }

@@ -34,7 +34,7 @@ const SOFT_SHARE: Key<f64> = Key::new(
 .check("0 to 1", |share| (0.0..=1.0).contains(share))
 .decided_by(&["train.teacher"]);
 
-/// The file of a run with the hash of its teacher's numbers.
+/// The file of a run with the hash of its teacher's weights.
 const FILE: &str = "teacher.json";
 
 /// The keys of distillation.
@@ -51,8 +51,10 @@ pub(super) struct Distillation {
     soft_share: f64,
     /// Loaded when the training data is opened; evaluations do without.
     logits: Rc<OnceCell<Logits>>,
-    /// The hash of the network that a resumed run began with.
-    began_with: Rc<OnceCell<String>>,
+    /// The hash of the loaded network.
+    fingerprint: Rc<OnceCell<String>>,
+    /// The folder of the run that is continued.
+    continued: Rc<OnceCell<PathBuf>>,
 }
 
 impl fmt::Debug for Distillation {
@@ -86,7 +88,8 @@ impl Distillation {
             temperature: settings.value(&TEMPERATURE)?,
             soft_share: settings.value(&SOFT_SHARE)?,
             logits: Rc::default(),
-            began_with: Rc::default(),
+            fingerprint: Rc::default(),
+            continued: Rc::default(),
         }))
     }
 
@@ -95,18 +98,18 @@ impl Distillation {
         OtherRun::open(&TEACHER, &self.run)?.check(own, classes)
     }
 
-    /// Stores which network teaches the run of a folder.
+    /// Stores which network teaches the run of a folder, after it was loaded.
     pub(super) fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        folder.write_json(FILE, &OtherRun::open(&TEACHER, &self.run)?.fingerprint()?)
+        match self.fingerprint.get() {
+            Some(fingerprint) => folder.write_json(FILE, fingerprint),
+            None => Ok(()),
+        }
     }
 
-    /// Reads which network taught the run of a folder, for [`load`](Self::load) to compare.
-    pub(super) fn resume(&self, folder: &RunFolder) -> Result<(), RunError> {
-        if folder.path().join(FILE).exists() {
-            // The same file, if it was read already.
-            let _ = self.began_with.set(folder.read_json(FILE)?);
-        }
-        Ok(())
+    /// Sets the run that [`load`](Self::load) compares the teacher with.
+    pub(super) fn continues(&self, folder: &RunFolder) {
+        // The same folder, if it was set already.
+        let _ = self.continued.set(folder.path().to_owned());
     }
 
     /// Loads the teacher on a device without autodiff, after a [`check`](Self::check).
@@ -124,15 +127,17 @@ impl Distillation {
         }
         let other = OtherRun::open(&TEACHER, &self.run)?;
         other.check(own, classes)?;
-        if let Some(began_with) = self.began_with.get()
-            && *began_with != other.fingerprint()?
+        let fingerprint = other.fingerprint()?;
+        if let Some(run) = self.continued.get().filter(|run| run.join(FILE).exists())
+            && RunFolder::open(run)?.read_json::<String>(FILE)? != fingerprint
         {
             let expected = "the one that this run began with, for it to continue as it would have: \
                             put that back, or begin a new run";
-            return Err(other.refuse("a network of other numbers", expected));
+            return Err(other.refuse("a network of other weights", expected));
         }
         let logits = other.plan.task.teacher(&other.plan, &other.folder, device)?;
-        // Nothing else sets it in between.
+        // Nothing else sets them in between.
+        let _ = self.fingerprint.set(fingerprint);
         let _ = self.logits.set(logits);
         Ok(())
     }
@@ -178,7 +183,8 @@ mod tests {
                 temperature: 2.0,
                 soft_share: 0.25,
                 logits: Rc::default(),
-                began_with: Rc::default(),
+                fingerprint: Rc::default(),
+                continued: Rc::default(),
             };
             let of = |rows: [[f32; 2]; 2]| Tensor::<2>::from_floats(rows, &device);
             let (student, teacher) = (of([[0.0, 2.0], [1.0, 1.0]]), of([[2.0, 0.0], [1.0, 1.0]]));

@@ -211,7 +211,7 @@ impl TaskPlan for ImagePlan {
         // A run that is not new needs its teacher only if it is trained further.
         if let Some(distillation) = &self.distillation {
             match run {
-                Some(run) => distillation.resume(run)?,
+                Some(run) => distillation.continues(run),
                 None => distillation.check(&self.data, data.classes())?,
             }
         }

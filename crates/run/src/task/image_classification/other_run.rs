@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use toml::Value;
-use updraft_trainer::checkpoint_contents;
+use updraft_trainer::export_hash;
 
 use super::data_plan::DataPlan;
 use super::{ImageClassification, data};
@@ -12,9 +12,6 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::TaskKind as _;
 use crate::task::pretrained::{named_run, refuse_run};
-
-/// The file of a checkpoint with the served numbers alone.
-const EXPORTED: &str = "model.safetensors";
 
 /// An opened run, and the key that names it.
 pub(super) struct OtherRun {
@@ -44,12 +41,11 @@ impl OtherRun {
         RunError::Unusable { reason: format!("`{key}` is `{path}`, {what}; it must be {expected}") }
     }
 
-    /// The hash of the numbers of its served network.
+    /// The hash of the weights of its served network.
     pub(super) fn fingerprint(&self) -> Result<String, RunError> {
-        let path = self.folder.served_checkpoint(&self.plan)?;
-        let parts = checkpoint_contents(&path).map_err(|error| self.folder.advised(error))?;
-        let exported = parts.into_iter().find(|(name, _)| name == EXPORTED);
-        Ok(exported.map(|(_, hash)| hash).unwrap_or_default())
+        let path = self.folder.served_checkpoint(&self.plan);
+        let hash = path.and_then(|path| Ok(export_hash(&path)?));
+        hash.map_err(|error| refuse_run(self.key, &self.path, &error))
     }
 
     /// A value of the run's plan.
