@@ -73,10 +73,12 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
         return Ok(());
     }
     // From here on everything is read from the run folder, as by any later command.
-    let plan = trained.folder.plan(registry)?;
+    // Opened again, because the training may have begun at a checkpoint that was named.
+    let folder = RunFolder::open(trained.folder.path())?;
+    let plan = folder.plan(registry)?;
     let (device, selection) = device_of(&plan)?;
     let device_name = plan.device.to_string();
-    let run = OpenedRun { folder: trained.folder, plan, device, selection };
+    let run = OpenedRun { folder, plan, device, selection };
     let workload = run.workload(None, &mut display)?;
     let score = taken.take("reload and test", |label| {
         let score = eval::score(&*workload, &run, &mut display, label)?;

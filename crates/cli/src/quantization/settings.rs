@@ -38,7 +38,7 @@ pub(crate) struct QuantizeFlags {
     only_int8: bool,
     /// Quantize weights alone: activations stay in f32, so that only the file is smaller, and
     /// linear layers of a megabyte and more with weights of 4 bits are faster for few samples
-    #[arg(long, conflicts_with_all = ["plan", "only_int8"])]
+    #[arg(long, conflicts_with_all = ["plan", "only_int8", "every_method"])]
     weights_only: bool,
     /// First add outlier channels: scale one channel of each block by this factor; the outputs do
     /// not change, but the network is harder to quantize (separable networks only)

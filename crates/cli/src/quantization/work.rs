@@ -188,6 +188,7 @@ impl Quantizing<'_> {
             "bits": chosen_bits,
             "rounded_layers": model.rounded_layers(),
             "equalized": settings.equalize,
+            "weights_only": settings.weights_only,
             "latency": latencies,
             "speed": speed,
             "threads": threads,

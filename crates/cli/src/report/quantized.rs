@@ -30,9 +30,13 @@ pub(super) fn quantized(report: &Value) -> String {
             format!("{share} of {samples} predictions agree with f32")
         }
     };
+    let (title, column, model) = match report["weights_only"].as_bool() {
+        Some(true) => ("Quantized weights", "weights only", "the model"),
+        _ => ("Int8", "int8", "int8"),
+    };
     let mut body = format!(
-        "<h2>Int8</h2>\n<p>{compared}, signal to noise {}, {} of the multiply-adds in int8. f32 is \
-         better for {} samples, int8 for {}: p = {:.3}.</p>\n",
+        "<h2>{title}</h2>\n<p>{compared}, signal to noise {}, {} of the multiply-adds in int8. f32 \
+         is better for {} samples, {model} for {}: p = {:.3}.</p>\n",
         decibels(&evaluation["sqnr_db"]),
         percent(&evaluation["int8_share"]),
         count(&evaluation["f32_better"]),
@@ -70,8 +74,10 @@ pub(super) fn quantized(report: &Value) -> String {
             rows.push((name, of("f32_ms"), of("int8_ms")));
         }
     }
-    body.push_str(
-        "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">f32</th><th class=\"number\">int8</th></tr>\n",
+    let _ = writeln!(
+        body,
+        "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">f32</th>\
+         <th class=\"number\">{column}</th></tr>"
     );
     for (name, of_f32, of_int8) in rows {
         let _ = writeln!(

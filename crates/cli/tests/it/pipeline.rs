@@ -222,6 +222,24 @@ fn a_step_that_fails_is_named_leaves_no_partial_file_and_the_run_continues() {
 }
 
 #[test]
+fn a_run_that_continues_from_a_named_checkpoint_is_tested_with_its_last() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let sets = ["train.epochs=3", "train.keep_checkpoints=9", "model.channels=8"];
+    let sets = sets.map(|set| ["--set", set]).concat();
+    let folder = dir.path().join(succeed(dir.path(), &tiny(&sets)).run_folder());
+    let checkpoints = fs::read_dir(folder.join("checkpoints")).expect("checkpoints");
+    let steps = checkpoints.filter_map(|entry| {
+        let name = entry.expect("readable").file_name().into_string().expect("text");
+        name.strip_prefix("step-")?.parse::<u64>().ok()
+    });
+    let first = steps.min().expect("a checkpoint").to_string();
+    let name = folder.to_str().expect("a path in UTF-8");
+    let resume = ["pipeline", "--resume", name, "--checkpoint", &first, "--calibration", "60"];
+    succeed(dir.path(), &resume);
+    assert_eq!(json(&folder.join("pipeline.json"))["reload"]["same_score"], true);
+}
+
+#[test]
 fn a_dry_run_shows_the_steps_and_the_plan() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = succeed(dir.path(), &small(&["--dry-run"]));

@@ -167,6 +167,9 @@ fn bits_are_chosen_for_a_budget_and_the_page_has_the_front() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(lost() > with_codes, "{} {with_codes}", lost());
     assert_eq!(report()["evaluation"]["int8_share"], 0.0);
+    succeed(dir.path(), &["report", name]);
+    let page = fs::read_to_string(folder.join("report.html")).expect("a page");
+    assert!(page.contains("<h2>Quantized weights</h2>") && !page.contains("<h2>Int8</h2>"));
     succeed(dir.path(), &["eval", name, "--int8"]);
 
     let said = quantize(&["--bits", "4", "--rounding", "gptq", "--group", "16"]);
