@@ -37,7 +37,7 @@ pub(crate) struct QuantizeFlags {
     #[arg(long, conflicts_with = "plan")]
     only_int8: bool,
     /// Quantize weights alone: activations stay in f32, so that only the file is smaller, and
-    /// linear layers of a megabyte and more with weights of 4 bits are faster for few samples
+    /// linear layers of a megabyte and more with weights of 4 bits are faster for one sample
     #[arg(long, conflicts_with_all = ["plan", "only_int8", "every_method"])]
     weights_only: bool,
     /// First add outlier channels: scale one channel of each block by this factor; the outputs do

@@ -1,8 +1,8 @@
 //! Products of f32 activations with weights of four bits.
 
-use updraft_simd::{Isa, over, threads};
+use updraft_simd::{Isa, Uneven, over, threads};
 
-use super::cpu::{FOUR_BIT_BLOCK as BLOCK, FOUR_BIT_ROWS as ROWS, FourBitJob, FourBitSteps};
+use super::cpu::{FOUR_BIT_BLOCK as BLOCK, FourBitJob, FourBitSteps};
 use crate::scheme::ActivationScheme;
 use crate::weights::{Coding, Grid, WeightError, WeightFormat, check_finite};
 
@@ -17,7 +17,7 @@ const WORTH_A_THREAD: usize = 1 << 17;
 ///
 /// `y[m,n] = Σ_k x[m,k]·w[n,k] + bias[n]`, in f32. For one row and weights that exceed the cache,
 /// reading the weights takes the time, and four bits take an eighth of it. For many rows, products
-/// in int8 or f32 are faster, because weights are converted again for every four rows.
+/// in int8 or f32 are faster, because weights are converted again for each row.
 ///
 /// # Example
 /// ```
@@ -168,54 +168,21 @@ impl FourBitLinear {
         let starts = |part: usize| (part * share * BLOCK).min(outputs);
         let (numbers, groups) = (inputs.div_ceil(CODES), inputs.div_ceil(self.group));
         let vectors = isa.vectors();
-        let mut states = vec![(); threads];
-        for (x, y) in x.chunks(ROWS * inputs).zip(y.chunks_mut(ROWS * outputs)) {
-            let mut rows: Vec<&mut [f32]> = y.chunks_exact_mut(outputs).collect();
-            let parts = (0..blocks.div_ceil(share)).map(|part| {
-                let count = starts(part + 1) - starts(part);
-                rows.iter_mut()
-                    .map(|row| row.split_off_mut(..count).expect("its outputs"))
-                    .collect()
-            });
-            let parts: Vec<Vec<&mut [f32]>> = parts.collect();
-            over(parts, &mut states, |part, mut y, ()| {
+        for (x, y) in x.chunks_exact(inputs).zip(y.chunks_exact_mut(outputs)) {
+            let mut states = vec![(); threads];
+            over(Uneven::new(y, blocks.div_ceil(share), starts), &mut states, |part, y, ()| {
                 let first = part * share;
                 let end = (first + share).min(blocks);
-                let job = Part {
+                vectors.run(FourBitJob {
                     codes: &self.codes[first * numbers..end * numbers],
                     steps: &self.steps[first * groups..end * groups],
-                    bias: &self.bias[starts(part)..][..y[0].len()],
+                    bias: &self.bias[starts(part)..][..y.len()],
                     group: self.group,
-                };
-                match <[&[f32]; ROWS]>::try_from(x.chunks_exact(inputs).collect::<Vec<_>>()) {
-                    Ok(x) => vectors.run(job.of_rows(x, &mut y)),
-                    Err(rows) => {
-                        for (x, y) in rows.into_iter().zip(y.chunks_mut(1)) {
-                            vectors.run(job.of_rows([x], y));
-                        }
-                    }
-                }
+                    x,
+                    y,
+                });
             });
         }
-    }
-}
-
-/// The weights of some blocks of outputs.
-struct Part<'a> {
-    codes: &'a [[u32; BLOCK]],
-    steps: &'a [FourBitSteps],
-    bias: &'a [f32],
-    group: usize,
-}
-
-impl<'a> Part<'a> {
-    fn of_rows<'b, const N: usize>(
-        &self,
-        x: [&'a [f32]; N],
-        y: &'a mut [&'b mut [f32]],
-    ) -> FourBitJob<'a, 'b, N> {
-        let Self { codes, steps, bias, group } = *self;
-        FourBitJob { codes, steps, bias, group, x, y }
     }
 }
 
@@ -279,8 +246,8 @@ mod tests {
                     check(1, [inputs, outputs], format(None, is_asymmetric), 1);
                     check(2, [inputs, outputs], format(Some(8), is_asymmetric), 1);
                     check(1, [inputs, outputs], format(Some(32), is_asymmetric), 1);
-                    check(ROWS, [inputs, outputs], format(Some(8), is_asymmetric), 1);
-                    check(2 * ROWS + 1, [inputs, outputs], format(None, is_asymmetric), 3);
+                    check(4, [inputs, outputs], format(Some(8), is_asymmetric), 1);
+                    check(9, [inputs, outputs], format(None, is_asymmetric), 3);
                 }
             }
         }

@@ -94,7 +94,7 @@ impl Knapsack {
     pub(super) fn front(&self, most: usize) -> Vec<Vec<usize>> {
         let first = self.noise.iter().position(|noise| noise.is_finite());
         let Some(first) = first else { return Vec::new() };
-        // The places at which another byte helps.
+        // The places with less noise than the place before.
         let better = |at: &usize| self.noise[*at] < self.noise[at - 1];
         let places: Vec<usize> =
             std::iter::once(first).chain((first + 1..self.noise.len()).filter(better)).collect();

@@ -92,7 +92,7 @@ impl Quantization {
     ///
     /// The outputs have no noise of rounded activations, and take the time of f32, except for large
     /// [`linear`](Graph::linear) layers whose weights have four bits: those stay in four bits until
-    /// they are multiplied, which for few samples is faster
+    /// they are multiplied, which is faster for one sample and slower for four and more
     /// ([`FourBitLinear`](crate::slices::FourBitLinear)). All other weights become f32 at the first
     /// run. Bytes of the file are the same as with activations of eight bits.
     #[must_use]

@@ -150,7 +150,7 @@ pub enum ConfigError {
     },
 }
 
-/// A place with a colon; a setting of the command line may be as long as a user likes.
+/// A place with a colon; the length of a setting of the command line has no limit.
 pub(super) fn with_colon(place: &str) -> String {
     match place {
         "" => String::new(),

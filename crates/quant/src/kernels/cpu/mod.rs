@@ -13,7 +13,7 @@ mod winograd;
 mod winograd_large;
 
 pub(crate) use depthwise::{ChannelJob, Codes};
-pub(crate) use four_bits::{FOUR_BIT_BLOCK, FOUR_BIT_ROWS, FourBitJob, FourBitSteps};
+pub(crate) use four_bits::{FOUR_BIT_BLOCK, FourBitJob, FourBitSteps};
 pub(crate) use lines::{Accumulate, Add, Blend, Dequantize, Maximum, Multiply, Quantize, Rescale};
 pub(crate) use pool::MaximumAlong;
 pub(crate) use sink::{Raw, Requantized, Scaled, Sink, Summed};
