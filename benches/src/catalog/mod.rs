@@ -90,17 +90,14 @@ const BF16_CONVOLUTIONS: [(Conv2d, &str); 6] = [
 ];
 
 /// What of a transformer's block is computed, and for how many tokens.
-const TRANSFORMERS: [(Part, usize, bool, &str); 6] = [
+const TRANSFORMERS: [(Part, usize, bool, &str); 8] = [
     (Part::Attention, 512, false, "self-attention of 6 heads, without projections"),
     (Part::Attention, 2048, false, "the same, of a sequence whose pairs exceed the cache"),
+    (Part::Attention, 512, true, "self-attention of 512 tokens in bf16; burn computes in f32"),
+    (Part::Attention, 2048, true, "the same of a longer sequence"),
     (Part::Block, 512, false, "a block of a transformer with 384 numbers a token"),
     (Part::Block, 2048, false, "the same of a longer sequence"),
-    (
-        Part::Block,
-        512,
-        true,
-        "the block of 512 tokens, linear layers in bf16; burn computes in f32",
-    ),
+    (Part::Block, 512, true, "the block of 512 tokens in bf16; burn computes in f32"),
     (Part::Block, 2048, true, "the same of a longer sequence"),
 ];
 

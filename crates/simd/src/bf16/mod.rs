@@ -8,6 +8,8 @@
 mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod convert;
 mod pack;
 mod plain;
 #[cfg(test)]

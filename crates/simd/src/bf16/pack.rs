@@ -1,9 +1,11 @@
 //! Numbers in f32 rounded to bf16, and tiles of them.
 #![expect(unsafe_code, reason = "squares are transposed through pointers")]
 
+#[cfg(target_arch = "x86_64")]
+use super::convert::Convert;
 use super::{TILE_LANES, TILE_TERMS, Tile};
-use crate::dispatch;
 use crate::vector::Simd;
+use crate::{Isa, dispatch};
 
 /// A factor of a product, some rows of numbers in memory that lie `pitch` apart.
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +52,12 @@ fn pack<S: Simd>(
         let terms = TILE_TERMS.min(terms - term);
         let at = [first, first_term + term];
         let mut tile = Tile::default();
-        if factor.rows_are_lanes {
-            lanes_of_rows(factor, at, [lanes, terms], &mut tile);
-        } else {
-            terms_of_rows(factor, at, [lanes, terms], &mut tile);
+        let count = [lanes, terms];
+        if !convert(S::ISA, factor, at, count, &mut tile) {
+            match factor.rows_are_lanes {
+                true => lanes_of_rows(factor, at, count, &mut tile),
+                false => terms_of_rows(factor, at, count, &mut tile),
+            }
         }
         if factor.rows_are_lanes == lanes_first {
             *to = tile;
@@ -61,6 +65,30 @@ fn pack<S: Simd>(
             transpose(simd, &tile, to);
         }
     }
+}
+
+/// Rounds a whole tile by an instruction for it, and returns whether the set and the CPU have one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn convert(isa: Isa, factor: Factor<'_>, at: [usize; 2], count: [usize; 2], to: &mut Tile) -> bool {
+    if isa != Isa::Avx512 || count != [TILE_LANES, TILE_TERMS] {
+        return false;
+    }
+    let Some(convert) = Convert::detect() else { return false };
+    let [lane, term] = at;
+    let [row, column] = if factor.rows_are_lanes { [lane, term] } else { [term, lane] };
+    let rows = &factor.numbers[row * factor.pitch + column..];
+    match factor.rows_are_lanes {
+        true => convert.lanes_of_rows(rows, factor.pitch, to),
+        false => convert.terms_of_rows(rows, factor.pitch, to),
+    }
+    true
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn convert(_: Isa, _: Factor<'_>, _: [usize; 2], _: [usize; 2], _: &mut Tile) -> bool {
+    false
 }
 
 /// `[lane][pair]`.
@@ -125,11 +153,15 @@ fn transpose<S: Simd>(simd: S, from: &Tile, to: &mut Tile) {
     }
 }
 
-/// The bits of the nearest bf16, of two equally near ones the even one; NaN stays NaN.
+/// The bits of the nearest bf16, of two equally near ones the even one; NaN stays NaN, and numbers below
+/// 2⁻¹²⁶ become zero.
 #[must_use]
 #[inline(always)]
 pub fn bf16_bits(number: f32) -> u32 {
     let bits = number.to_bits();
+    if bits & 0x7F80_0000 == 0 {
+        return bits >> 16 & 0x8000;
+    }
     let nearest = (bits.wrapping_add(0x7FFF + (bits >> 16 & 1))) >> 16;
     let is_nan = bits & 0x7FFF_FFFF > 0x7F80_0000;
     if is_nan { bits >> 16 | 0x40 } else { nearest }

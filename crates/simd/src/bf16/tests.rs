@@ -177,6 +177,8 @@ fn numbers_are_rounded_to_the_nearest_bf16_and_ties_to_the_even_one() {
         (f32::INFINITY, f32::INFINITY),
         (3.4e38, f32::INFINITY),
         (-0.0, -0.0),
+        (f32::MIN_POSITIVE, f32::MIN_POSITIVE),
+        (f32::from_bits(0x007F_FFFF), 0.0),
     ];
     let [given, right]: [Vec<f32>; 2] =
         [cases.iter().map(|case| case.0).collect(), cases.iter().map(|case| case.1).collect()];
@@ -186,5 +188,31 @@ fn numbers_are_rounded_to_the_nearest_bf16_and_ties_to_the_even_one() {
         assert_eq!(to, right, "{isa}");
         round_to_bf16(isa.vectors(), &[f32::NAN, f32::from_bits(0x7F80_0001)], &mut to[..2]);
         assert!(to[0].is_nan() && to[1].is_nan(), "{isa}");
+    }
+}
+
+#[test]
+fn whole_tiles_have_the_same_bits_by_every_instruction_set() {
+    const PITCH: usize = 37;
+    let mut from = numbers(9, TILE_TERMS * PITCH);
+    let largest_below_normal = f32::from_bits(0x007F_FFFF);
+    let special = [f32::INFINITY, -1e-40, largest_below_normal, f32::MIN_POSITIVE, 3.4e38, -0.0];
+    for (index, &number) in special.iter().enumerate() {
+        from[index * (PITCH + 1)] = number;
+    }
+    from[PITCH + 2] = f32::NAN;
+    for rows_are_lanes in [true, false] {
+        let factor = Bf16Factor { numbers: &from, pitch: PITCH, rows_are_lanes };
+        let pack = |isa: Isa| {
+            let mut tiles = [[Tile::default()]; 2];
+            let [left, right] = &mut tiles;
+            pack_left(isa.vectors(), factor, [0, 0], [TILE_LANES, TILE_TERMS], left);
+            pack_right(isa.vectors(), factor, [0, 0], [TILE_LANES, TILE_TERMS], right);
+            tiles.map(|[tile]| tile.0)
+        };
+        let expected = pack(Isa::Portable);
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            assert_eq!(pack(isa), expected, "{isa}, rows are lanes: {rows_are_lanes}");
+        }
     }
 }

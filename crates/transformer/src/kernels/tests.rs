@@ -1,6 +1,6 @@
 //! The kernels against definitions in f64, for every instruction set of this processor.
 
-use updraft_simd::{Cut, Isa};
+use updraft_simd::{Bf16Order, Bf16Unit, Cut, Isa};
 use updraft_testing::{Tolerance, assert_close, scattered, tolerance};
 
 use super::{
@@ -56,7 +56,7 @@ impl Case {
 
     /// Result and gradients by the definition, `[batch, heads, tokens, head_dim]`.
     fn reference(&self) -> [Vec<f64>; 4] {
-        let Attention { batch, heads, queries, keys, head_dim, dropout } = self.shape;
+        let Attention { batch, heads, queries, keys, head_dim, dropout, .. } = self.shape;
         let mask = dropout.map(|dropout| dropout.mask(0, [batch * heads * queries, keys]));
         let mut all = [const { Vec::new() }; 4];
         for (sample, head) in (0..batch).flat_map(|sample| (0..heads).map(move |h| (sample, h))) {
@@ -123,7 +123,7 @@ impl Case {
 }
 
 fn shape([batch, heads, queries, keys, head_dim]: [usize; 5]) -> Attention {
-    Attention { batch, heads, queries, keys, head_dim, dropout: None }
+    Attention { batch, heads, queries, keys, head_dim, dropout: None, bf16: None }
 }
 
 /// Shapes that fill panels, tiles and blocks of keys and queries, and some that do not.
@@ -142,7 +142,7 @@ const SHAPES: [[usize; 5]; 8] = [
 fn attention_and_its_gradients_are_those_of_the_definition() {
     for [batch, heads, queries, keys, head_dim] in SHAPES {
         for dropout in [None, Some(Dropout::new([5, 6], 0.3))] {
-            let shape = Attention { batch, heads, queries, keys, head_dim, dropout };
+            let shape = Attention { dropout, ..shape([batch, heads, queries, keys, head_dim]) };
             let case = Case::new(shape, 1.5);
             let reference = case.reference();
             for isa in paths() {
@@ -172,13 +172,16 @@ fn attention_of_large_scores_neither_overflows_nor_loses_the_largest() {
 #[test]
 fn nan_of_a_query_stays_in_its_row() {
     let shape = shape([1, 1, 15, 20, 8]);
-    let mut case = Case::new(shape, 1.0);
-    case.inputs[0][2 * Case::pitch(&shape) + Case::START] = f32::NAN;
-    for isa in paths() {
-        let [y, ..] = case.run(isa, 1);
-        for (row, y) in y.chunks(8).enumerate() {
-            assert_eq!(y.iter().all(|y| y.is_nan()), row == 2, "{isa} row {row}");
-            assert_eq!(y.iter().any(|y| y.is_nan()), row == 2, "{isa} row {row}");
+    for bf16 in [None, Some(Bf16Unit::detect())] {
+        let shape = Attention { bf16, ..shape };
+        let mut case = Case::new(shape, 1.0);
+        case.inputs[0][2 * Case::pitch(&shape) + Case::START] = f32::NAN;
+        for isa in paths() {
+            let [y, ..] = case.run(isa, 1);
+            for (row, y) in y.chunks(8).enumerate() {
+                assert_eq!(y.iter().all(|y| y.is_nan()), row == 2, "{isa} {bf16:?} row {row}");
+                assert_eq!(y.iter().any(|y| y.is_nan()), row == 2, "{isa} {bf16:?} row {row}");
+            }
         }
     }
 }
@@ -191,6 +194,37 @@ fn the_number_of_threads_changes_no_bit_of_attention() {
         let alone = case.run(isa, 1);
         for threads in [2, 3, 8] {
             assert_eq!(alone, case.run(isa, threads), "{isa} {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn attention_in_bf16_is_close_to_the_definition_with_the_same_bits_by_unit_and_rust() {
+    let others = [[1, 1, 70, 100, 64], [1, 2, 33, 129, 32], [1, 1, 64, 32, 90]];
+    for sizes in SHAPES.into_iter().chain(others) {
+        for dropout in [None, Some(Dropout::new([5, 6], 0.3))] {
+            let shape = Attention { dropout, ..shape(sizes) };
+            let reference = Case::new(shape, 1.0).reference();
+            for isa in paths() {
+                let run = |unit: Bf16Unit| {
+                    let case = Case::new(Attention { bf16: Some(unit), ..shape }, 1.0);
+                    let alone = case.run(isa, 1);
+                    assert_eq!(
+                        alone,
+                        case.run(isa, 3),
+                        "{isa} {unit:?} {sizes:?} on three threads"
+                    );
+                    for (given, right) in alone.iter().zip(&reference) {
+                        let largest = right.iter().fold(0.0_f64, |most, n| most.max(n.abs()));
+                        // Gradients of a single key's scores are differences of equal numbers.
+                        assert_close(given, right, Tolerance::new(2e-2 * largest + 1e-3, 0.0));
+                    }
+                    alone
+                };
+                let unit = Bf16Unit::detect();
+                assert_eq!(run(unit), run(unit.plain()), "{isa} {sizes:?}");
+                run(Bf16Unit::Plain(Bf16Order::Halves));
+            }
         }
     }
 }

@@ -155,16 +155,15 @@ impl<B: TransformerGradients, C: CheckpointStrategy> TransformerBackend for Auto
 
     fn self_attention(
         qkv: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let compute = |[qkv]: [FloatTensor<B>; 1]| {
-            let (y, log_sums) = B::self_attention(qkv, heads);
+            let (y, log_sums) = B::self_attention(qkv, plan);
             (y.clone(), [y, log_sums])
         };
-        let plan = AttentionPlan { heads, ..AttentionPlan::default() };
         let (y, [_, log_sums]) =
             on_graph::<B, C, 1, 2>([qkv], plan, compute, |[qkv], kept, dy, plan| {
-                [B::self_attention_gradient(qkv, kept, dy, plan.heads)]
+                [B::self_attention_gradient(qkv, kept, dy, plan)]
             });
         (y, <FloatTensor<Self>>::new(log_sums))
     }

@@ -84,7 +84,8 @@ fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize, layer: &Dropou
     add_products_of_attention([batch, queries, keys, embedding]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&q, &k, &v]) {
-        let plan = AttentionPlan { heads, dropout: Some(of_kernels(layer, &q.device())) };
+        let dropout = Some(of_kernels(layer, &q.device()));
+        let plan = AttentionPlan { dropout, ..AttentionPlan::new(heads) };
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
         return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, plan).0);
     }

@@ -7,11 +7,19 @@ use updraft_simd::Products;
 
 use crate::kernels::Dropout;
 
-/// The heads of an attention, and the dropout of its weights.
+/// The heads of an attention, the dropout of its weights, and what its products multiply.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AttentionPlan {
     pub(crate) heads: usize,
     pub(crate) dropout: Option<Dropout>,
+    pub(crate) products: Products,
+}
+
+impl AttentionPlan {
+    /// Without dropout, in the scope of this thread.
+    pub(crate) fn new(heads: usize) -> Self {
+        Self { heads, dropout: None, products: Products::current() }
+    }
 }
 
 /// Our operations, on f32 tensors.
@@ -29,7 +37,7 @@ pub(crate) trait TransformerBackend: Backend {
     /// The same of queries, keys and values in one tensor.
     fn self_attention(
         qkv: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
     /// A layer normalization, and the mean and factor of each row, `[rows, 2]`.
@@ -88,7 +96,7 @@ pub(crate) trait TransformerGradients: TransformerBackend {
         qkv: FloatTensor<Self>,
         result: [FloatTensor<Self>; 2],
         dy: FloatTensor<Self>,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> FloatTensor<Self>;
 
     /// The gradients of input, factors and summands.

@@ -51,9 +51,9 @@ impl TransformerBackend for Flex {
         result
     }
 
-    fn self_attention(qkv: FlexTensor, heads: usize) -> (FlexTensor, FlexTensor) {
+    fn self_attention(qkv: FlexTensor, plan: AttentionPlan) -> (FlexTensor, FlexTensor) {
         let qkv = contiguous(qkv);
-        let result = forward(shape_of_all(&qkv, heads), parts(&qkv));
+        let result = forward(shape_of_all(&qkv, plan), parts(&qkv));
         keep([qkv]);
         result
     }
@@ -144,10 +144,10 @@ impl TransformerGradients for Flex {
         qkv: FlexTensor,
         result: [FlexTensor; 2],
         dy: FlexTensor,
-        heads: usize,
+        plan: AttentionPlan,
     ) -> FlexTensor {
         let qkv = contiguous(qkv);
-        let shape = shape_of_all(&qkv, heads);
+        let shape = shape_of_all(&qkv, plan);
         let gradient = backward(shape, parts(&qkv), result, dy, |gradients| {
             by_token(shape, &gradients, shape.queries)
         });
@@ -320,16 +320,25 @@ fn by_token(shape: Attention, parts: &[&[f32]], tokens: usize) -> FlexTensor {
 
 /// The sizes of queries `[batch, queries, embedding]` and keys `[batch, keys, embedding]`.
 fn shape(q: &FlexTensor, k: &FlexTensor, plan: AttentionPlan) -> Attention {
-    let (q, k, AttentionPlan { heads, dropout }) = (dims(q), dims(k), plan);
+    let (q, k, AttentionPlan { heads, dropout, products }) = (dims(q), dims(k), plan);
     let head_dim = q[2] / heads;
-    Attention { batch: q[0], heads, queries: q[1], keys: k[1], head_dim, dropout }
+    let bf16 = unit_of(products, head_dim);
+    Attention { batch: q[0], heads, queries: q[1], keys: k[1], head_dim, dropout, bf16 }
 }
 
 /// The same of all in one tensor.
-fn shape_of_all(qkv: &FlexTensor, heads: usize) -> Attention {
+fn shape_of_all(qkv: &FlexTensor, plan: AttentionPlan) -> Attention {
+    let AttentionPlan { heads, dropout, products } = plan;
     let [batch, tokens, all] = dims(qkv)[..] else { unreachable!("a tensor of three axes") };
     let head_dim = all / 3 / heads;
-    Attention { batch, heads, queries: tokens, keys: tokens, head_dim, dropout: None }
+    let bf16 = unit_of(products, head_dim);
+    Attention { batch, heads, queries: tokens, keys: tokens, head_dim, dropout, bf16 }
+}
+
+/// What multiplies the numbers of heads in bf16, if that is asked for and takes less time.
+fn unit_of(products: Products, head_dim: usize) -> Option<Bf16Unit> {
+    let is_asked = products == Products::Bf16 && Attention::suits_bf16(head_dim);
+    is_asked.then(Bf16Unit::detect)
 }
 
 fn heads_of(tensor: &FlexTensor) -> Heads<'_> {

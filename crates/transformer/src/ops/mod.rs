@@ -36,6 +36,11 @@ use self::extension::{AttentionPlan, TransformerBackend};
 /// On flex in f32 the matrix of all pairs of tokens is never stored: memory is proportional to the
 /// number of tokens, in the backward pass too. Elsewhere burn's operations compute the same.
 ///
+/// Within a scope of [`Products::Bf16`](updraft_simd::Products) the kernels round queries, keys, values
+/// and weights to bf16 before they multiply them, in both passes, if the numbers of a head nearly fill
+/// multiples of 32; sums and the softmax stay in f32. Tensors in bf16 are multiplied so if the processor
+/// has a unit for it.
+///
 /// # Shapes
 /// - `q`: `[batch, queries, embedding]`; head `i` has the numbers from `i · d` on
 /// - `k`, `v`: `[batch, keys, embedding]`
@@ -56,13 +61,13 @@ fn attend(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, heads: usize) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&q, &k, &v]) {
         let [q, k, v] = [q, k, v].map(wide);
-        return narrow(attend(q, k, v, heads));
+        return narrow(products_of_bf16().scope(|| attend(q, k, v, heads)));
     }
     let [batch, queries, embedding] = q.dims();
     add_products_of_attention([batch, queries, k.dims()[1], embedding]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&q, &k, &v]) {
-        let plan = AttentionPlan { heads, ..AttentionPlan::default() };
+        let plan = AttentionPlan::new(heads);
         let [q, k, v] = [q, k, v].map(Tensor::into_dispatch);
         return Tensor::from_dispatch(Dispatch::multi_head_attention(q, k, v, plan).0);
     }
@@ -93,13 +98,14 @@ pub fn self_attention(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
 fn attend_to_itself(qkv: Tensor<3>, heads: usize) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if all_are_narrow([&qkv]) {
-        return narrow(attend_to_itself(wide(qkv), heads));
+        return narrow(products_of_bf16().scope(|| attend_to_itself(wide(qkv), heads)));
     }
     let [batch, tokens, all] = qkv.dims();
     add_products_of_attention([batch, tokens, tokens, all / 3]);
     #[cfg(feature = "flex")]
     if all_run_kernels([&qkv]) {
-        return Tensor::from_dispatch(Dispatch::self_attention(qkv.into_dispatch(), heads).0);
+        let plan = AttentionPlan::new(heads);
+        return Tensor::from_dispatch(Dispatch::self_attention(qkv.into_dispatch(), plan).0);
     }
     plain::self_attention(qkv, heads)
 }
@@ -210,11 +216,8 @@ fn multiply<const D: usize>(x: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor
         && all_are_narrow([&weight])
         && bias.as_ref().is_none_or(|bias| all_are_narrow([bias]))
     {
-        // Products of numbers in bf16 are exact in f32: both ways differ by the order of sums.
-        let fast = Bf16Unit::detect().is_fast();
-        let products = if fast { Products::Bf16 } else { Products::F32 };
         let (x, weight, bias) = (wide(x), wide(weight), bias.map(wide));
-        return narrow(products.scope(|| multiply(x, weight, bias)));
+        return narrow(products_of_bf16().scope(|| multiply(x, weight, bias)));
     }
     let products = x.shape().num_elements() * weight.dims()[1];
     add_operations(2 * products as u64);
@@ -263,6 +266,13 @@ fn all_are_narrow<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> b
         && tensors
             .iter()
             .all(|tensor| tensor.dtype() == DType::BF16 && runs_kernels(&tensor.device()))
+}
+
+/// What multiplies numbers that are in bf16 already: in f32 their products are exact, and sums have another
+/// order.
+#[cfg(feature = "flex")]
+fn products_of_bf16() -> Products {
+    if Bf16Unit::detect().is_fast() { Products::Bf16 } else { Products::F32 }
 }
 
 #[cfg(feature = "flex")]

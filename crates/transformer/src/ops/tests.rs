@@ -194,6 +194,23 @@ fn tensors_in_bf16_are_computed_in_f32_and_rounded_once() {
 }
 
 #[test]
+fn attention_in_a_scope_of_bf16_multiplies_rounded_numbers_in_both_passes() {
+    let qkv = leaf(1, [2, 40, 2 * 3 * 32]);
+    let compute = || self_attention(qkv.clone(), 2);
+    let (y, exact) = (Products::Bf16.scope(compute), compute());
+    let factors = leaf(99, [2, 40, 2 * 32]).detach();
+    let [given, right] = [&y, &exact].map(|y| {
+        let gradients = (y.clone() * factors.clone()).sum().backward();
+        qkv.grad(&gradients).expect("a gradient").into_data().iter::<f32>().collect::<Vec<_>>()
+    });
+    let close = Tolerance::new(1e-2, 1e-2);
+    assert_close(&y, &exact, close);
+    assert_close(&given, &right, close);
+    assert_ne!(y.into_data(), exact.into_data());
+    assert_ne!(given, right);
+}
+
+#[test]
 fn linear_layers_in_a_scope_of_bf16_multiply_rounded_numbers_in_both_passes() {
     let [inputs, outputs] = [40, 24];
     let (x, weight) = (leaf(1, [3, 7, inputs]), leaf(2, [inputs, outputs]));

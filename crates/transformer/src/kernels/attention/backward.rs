@@ -1,9 +1,7 @@
 //! The gradients of one head.
 
-use updraft_simd::matrix::{
-    Left, Rows, Target, exponential, multiply, pack, pack_transposed, padded, width,
-};
-use updraft_simd::{MAX_LANES, Simd, dispatch};
+use updraft_simd::matrix::{Left, Rows, Target, multiply, pack, pack_transposed, padded, width};
+use updraft_simd::{Simd, dispatch};
 
 use super::AttentionScratch;
 use super::block::{
@@ -11,6 +9,7 @@ use super::block::{
     tiles_len, write_rows,
 };
 use super::mask::Mask;
+use super::of_queries::OfQueries;
 
 dispatch! {
     /// Computes the gradients of a head's queries, keys and values from `[q, k, v, y, dy]`.
@@ -38,7 +37,7 @@ fn compute<S: Simd>(
 ) {
     let head_dim = q.len;
     let (width, pitch) = (width::<S>(), padded::<S>(head_dim));
-    let AttentionScratch { tiles, panels, scores, sums, rows } = scratch;
+    let AttentionScratch { tiles, panels, scores, sums, rows, .. } = scratch;
     let [k_tiles, v_tiles] = tiles;
     let k_tiles = k_tiles.grown(tiles_len::<S>(k.count, head_dim));
     let v_tiles = v_tiles.grown(tiles_len::<S>(k.count, head_dim));
@@ -63,11 +62,12 @@ fn compute<S: Simd>(
         pack_transposed(simd, width, dy, dy_columns);
         pack(width, q, q_rows);
         pack(width, dy, dy_rows);
-        let mut of_query = OfQueries { log_sums: [0.0; QUERIES], means: [0.0; QUERIES] };
-        for query in 0..queries {
-            of_query.log_sums[query] = log_sums[first + query];
-            of_query.means[query] = scale * dot(simd, y.row(first + query), dy.row(query));
-        }
+        let of_query = OfQueries::<QUERIES>::new(
+            simd,
+            scale,
+            &log_sums[first..][..queries],
+            [y.range(first, queries), dy],
+        );
         for first_key in (0..k.count).step_by(KEYS) {
             let keys = KEYS.min(k.count - first_key);
             let shape = [keys, head_dim, columns];
@@ -79,12 +79,14 @@ fn compute<S: Simd>(
                 multiply(simd, shape, left, right, to, QUERIES, Target::Replaced);
             }
             let dropped = [first, queries];
+            let [of_weights, of_scores] =
+                [&mut *weights, &mut *dscores].map(|all| all[..keys * QUERIES].as_chunks_mut().0);
             if let Some(mask) = mask {
-                mask.apply(dropped, first_key, &mut dscores[..keys * QUERIES]);
+                mask.apply(dropped, first_key, of_scores);
             }
-            of_query.weigh(simd, scale, columns, keys, weights, dscores);
+            of_query.weigh(simd, scale, columns, of_weights, of_scores);
             if let Some(mask) = mask {
-                mask.apply(dropped, first_key, &mut weights[..keys * QUERIES]);
+                mask.apply(dropped, first_key, of_weights);
             }
             let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(k.range(first_key, keys));
@@ -110,56 +112,4 @@ fn compute<S: Simd>(
             to.copy_from_slice(&from[..head_dim]);
         }
     }
-}
-
-/// What the backward pass knows of each query of a block.
-struct OfQueries {
-    /// The logarithm of the sum of its exponentials.
-    log_sums: [f32; QUERIES],
-    /// The mean of its weights' gradients, times `scale`.
-    means: [f32; QUERIES],
-}
-
-impl OfQueries {
-    /// Replaces scores by their weights `exp(scale·score − log_sum)`, and gradients of weights by those
-    /// of scores, `weight·(scale·gradient − mean)`.
-    #[inline(always)]
-    fn weigh<S: Simd>(
-        &self,
-        simd: S,
-        scale: f32,
-        columns: usize,
-        keys: usize,
-        weights: &mut [f32],
-        gradients: &mut [f32],
-    ) {
-        let factor = simd.splat(scale);
-        let zero = simd.zero();
-        for column in (0..columns).step_by(S::LANES) {
-            let place = column..column + S::LANES;
-            let shift = simd.subtract(zero, simd.read(&self.log_sums[place.clone()]));
-            let mean = simd.subtract(zero, simd.read(&self.means[place.clone()]));
-            let rows = weights.chunks_exact_mut(QUERIES).zip(gradients.chunks_exact_mut(QUERIES));
-            for (weights, gradients) in rows.take(keys) {
-                let (weights, gradients) =
-                    (&mut weights[place.clone()], &mut gradients[place.clone()]);
-                let weight = simd.multiply_add(shift, simd.read(weights), factor);
-                let weight = exponential(simd, weight);
-                let gradient = simd.multiply_add(mean, simd.read(gradients), factor);
-                simd.write(weights, weight);
-                simd.write(gradients, simd.multiply(weight, gradient));
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = simd.zero();
-    for (a, b) in a.chunks(S::LANES).zip(b.chunks(S::LANES)) {
-        sums = simd.multiply_add(sums, simd.read(a), simd.read(b));
-    }
-    let mut lanes = [0.0; MAX_LANES];
-    simd.write(&mut lanes, sums);
-    lanes.iter().sum()
 }

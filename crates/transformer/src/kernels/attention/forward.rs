@@ -1,6 +1,6 @@
 //! The result of one head.
 
-use updraft_simd::matrix::{Rows, Target, exponential, multiply, pack_transposed, width};
+use updraft_simd::matrix::{Rows, Target, multiply, pack_transposed, width};
 use updraft_simd::{Simd, dispatch};
 
 use super::AttentionScratch;
@@ -9,6 +9,7 @@ use super::block::{
     tiles_len, write_rows,
 };
 use super::mask::Mask;
+use super::softmax::Softmax;
 
 dispatch! {
     /// Computes the result of a head, `[queries, head_dim]`, and the logarithm of each query's sum.
@@ -53,90 +54,38 @@ fn compute<S: Simd>(
             let left = keys_of::<S>(k_tiles, first_key, head_dim);
             let shape = [keys, head_dim, columns];
             multiply(simd, shape, left, q_panels, scores, QUERIES, Target::Replaced);
-            let rescaled = (first_key > 0).then_some(&mut result[..]);
             let scores = &mut scores[..keys * QUERIES];
-            softmax.add(simd, scale, columns, scores, rescaled);
+            let (rows, _) = scores.as_chunks_mut();
+            softmax.add(simd, scale, columns, &mut [&mut *rows]);
+            if first_key > 0 {
+                rescale(simd, &softmax.corrections, columns, result);
+            }
             if let Some(mask) = mask {
-                mask.apply([first, queries], first_key, scores);
+                mask.apply([first, queries], first_key, rows);
             }
             let into = if first_key == 0 { Target::Replaced } else { Target::Sum };
             let left = columns_of(v.range(first_key, keys));
             let shape = [head_dim, keys, columns];
             multiply(simd, shape, left, scores_of::<S>(scores), result, QUERIES, into);
         }
-        let Softmax { largest, mut sums } = softmax;
-        for (query, sum) in sums.iter_mut().take(queries).enumerate() {
-            log_sums[first + query] = scale * largest[query] + sum.ln();
-            *sum = sum.recip();
+        let mut factors = [0.0; QUERIES];
+        for (query, factor) in factors.iter_mut().take(queries).enumerate() {
+            (log_sums[first + query], *factor) = softmax.finish(scale, query);
         }
         let to = &mut to[first * head_dim..][..queries * head_dim];
-        write_rows(result, &sums, to, head_dim);
+        write_rows(result, &factors, to, head_dim);
     }
 }
 
-/// The state of the softmax of a block of queries, whose keys come block by block.
-///
-/// # Source
-/// Milakov, Gimelshein 2018, arXiv:1805.02867, algorithm 3.
-struct Softmax {
-    largest: [f32; QUERIES],
-    /// Sums of `exp(scale·(score − largest))`.
-    sums: [f32; QUERIES],
-}
-
-impl Softmax {
-    const fn new() -> Self {
-        Self { largest: [f32::NEG_INFINITY; QUERIES], sums: [0.0; QUERIES] }
-    }
-
-    /// Replaces the scores of some keys, `[keys][QUERIES]`, by `exp(scale·(score − largest))`, and
-    /// multiplies what was computed with an earlier largest score, `[…][QUERIES]`, to match.
-    #[inline(always)]
-    fn add<S: Simd>(
-        &mut self,
-        simd: S,
-        scale: f32,
-        columns: usize,
-        scores: &mut [f32],
-        rescaled: Option<&mut [f32]>,
-    ) {
-        let factor = simd.splat(scale);
-        let mut corrections = [0.0; QUERIES];
+/// Multiplies rows by a factor for each query.
+#[inline(always)]
+fn rescale<S: Simd>(simd: S, factors: &[f32; QUERIES], columns: usize, rows: &mut [f32]) {
+    for row in rows.chunks_exact_mut(QUERIES) {
         for column in (0..columns).step_by(S::LANES) {
             let place = column..column + S::LANES;
-            let before = simd.read(&self.largest[place.clone()]);
-            // Two, since each waits for the one before.
-            let mut largest = [before; 2];
-            for scores in scores.chunks_exact(2 * QUERIES) {
-                largest[0] = simd.larger(largest[0], simd.read(&scores[place.clone()]));
-                let scores = &scores[QUERIES..][place.clone()];
-                largest[1] = simd.larger(largest[1], simd.read(scores));
-            }
-            let rest = scores.chunks_exact(2 * QUERIES).remainder();
-            for scores in rest.chunks_exact(QUERIES) {
-                largest[0] = simd.larger(largest[0], simd.read(&scores[place.clone()]));
-            }
-            let largest = simd.larger(largest[0], largest[1]);
-            simd.write(&mut self.largest[place.clone()], largest);
-            let shift = simd.subtract(simd.zero(), simd.multiply(factor, largest));
-            let correction = exponential(simd, simd.multiply_add(shift, before, factor));
-            simd.write(&mut corrections[place.clone()], correction);
-            let mut sum = simd.multiply(simd.read(&self.sums[place.clone()]), correction);
-            for scores in scores.chunks_exact_mut(QUERIES) {
-                let scores = &mut scores[place.clone()];
-                let power = exponential(simd, simd.multiply_add(shift, simd.read(scores), factor));
-                sum = simd.add(sum, power);
-                simd.write(scores, power);
-            }
-            simd.write(&mut self.sums[place], sum);
-        }
-        for row in rescaled.into_iter().flat_map(|rows| rows.chunks_exact_mut(QUERIES)) {
-            for column in (0..columns).step_by(S::LANES) {
-                let place = column..column + S::LANES;
-                let correction = simd.read(&corrections[place.clone()]);
-                let corrected = simd.multiply(simd.read(&row[place.clone()]), correction);
-                simd.write(&mut row[place], corrected);
-            }
+            let factor = simd.read(&factors[place.clone()]);
+            let corrected = simd.multiply(simd.read(&row[place.clone()]), factor);
+            simd.write(&mut row[place], corrected);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Dropout of the weights of one head.
 
 use super::Dropout;
-use super::block::QUERIES;
 
 /// The masks of a head's queries.
 #[derive(Debug, Clone, Copy)]
@@ -12,15 +11,20 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// Multiplies a block of `[keys][QUERIES]` numbers by the factors of their weights.
+    /// Multiplies a block of numbers, a row for each key, by the factors of their weights.
     #[inline(always)]
-    pub(super) fn apply(self, [first, queries]: [usize; 2], first_key: usize, numbers: &mut [f32]) {
+    pub(super) fn apply<const Q: usize>(
+        self,
+        [first, queries]: [usize; 2],
+        first_key: usize,
+        numbers: &mut [[f32; Q]],
+    ) {
         let Self { dropout, first_row } = self;
-        let mut keys_of_rows = [0; QUERIES];
+        let mut keys_of_rows = [0; Q];
         for (query, key) in keys_of_rows.iter_mut().take(queries).enumerate() {
             *key = dropout.key_of_row(first_row + first + query);
         }
-        for (key, numbers) in numbers.chunks_exact_mut(QUERIES).enumerate() {
+        for (key, numbers) in numbers.iter_mut().enumerate() {
             let column = (first_key + key) as u32;
             let of_queries = numbers.iter_mut().zip(&keys_of_rows).take(queries);
             for (number, &key_of_row) in of_queries {

@@ -6,13 +6,17 @@
 //! the logarithm of each query's sum, without the weights.
 
 mod backward;
+mod bf16;
 mod block;
 mod forward;
 mod mask;
+mod of_queries;
+mod softmax;
 
 use updraft_simd::matrix::Rows;
-use updraft_simd::{Aligned, Cut, Isa, Pieces, over, threads};
+use updraft_simd::{Aligned, BF16_SQUARE, Bf16Unit, Cut, Isa, Pieces, over, threads};
 
+use self::bf16::Bf16AttentionScratch;
 use self::mask::Mask;
 use super::Dropout;
 
@@ -47,6 +51,9 @@ pub(crate) struct Attention {
     pub(crate) head_dim: usize,
     /// Of the weights: the rows of its mask are the queries of all heads.
     pub(crate) dropout: Option<Dropout>,
+    /// What multiplies queries, keys, values and weights rounded to bf16; `None` if they are multiplied
+    /// in f32.
+    pub(crate) bf16: Option<Bf16Unit>,
 }
 
 /// Work space of a thread.
@@ -62,9 +69,16 @@ pub(crate) struct AttentionScratch {
     scores: [Aligned; 2],
     /// Sums for queries, keys and values.
     sums: [Aligned; 3],
+    bf16: Bf16AttentionScratch,
 }
 
 impl Attention {
+    /// Whether products of numbers rounded to bf16 take less time: they are made of squares, which zeros
+    /// fill up.
+    pub(crate) const fn suits_bf16(head_dim: usize) -> bool {
+        4 * head_dim >= 3 * head_dim.next_multiple_of(BF16_SQUARE)
+    }
+
     /// `1/√d`.
     fn scale(&self) -> f32 {
         (self.head_dim as f32).sqrt().recip()
@@ -111,8 +125,14 @@ impl Attention {
             let (sample, head) = (index / self.heads, index % self.heads);
             let q = q.rows(sample, self.queries, head, self.head_dim);
             let [k, v] = [k, v].map(|rows| rows.rows(sample, self.keys, head, self.head_dim));
-            let mask = self.mask(index);
-            forward::head(vectors, [q, k, v], self.scale(), mask, to, log_sums, scratch);
+            let (scale, mask) = (self.scale(), self.mask(index));
+            match self.bf16 {
+                None => forward::head(vectors, [q, k, v], scale, mask, to, log_sums, scratch),
+                Some(unit) => {
+                    let (by, scratch) = ((vectors, unit), &mut scratch.bf16);
+                    bf16::forward(by, [q, k, v], scale, mask, to, log_sums, scratch);
+                }
+            }
         });
     }
 
@@ -142,7 +162,16 @@ impl Attention {
             let log_sums = &log_sums[index * self.queries..][..self.queries];
             let inputs = [q, k, v, y, dy];
             let (scale, mask) = (self.scale(), self.mask(index));
-            backward::head(vectors, inputs, scale, mask, log_sums, [dq, dk, dv], scratch);
+            let gradients = [dq, dk, dv];
+            match self.bf16 {
+                None => {
+                    backward::head(vectors, inputs, scale, mask, log_sums, gradients, scratch);
+                }
+                Some(unit) => {
+                    let (by, scratch) = ((vectors, unit), &mut scratch.bf16);
+                    bf16::backward(by, inputs, scale, mask, log_sums, gradients, scratch);
+                }
+            }
         });
     }
 
