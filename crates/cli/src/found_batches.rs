@@ -7,11 +7,15 @@ use std::time::UNIX_EPOCH;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use updraft_data::read_regular;
 use updraft_device::Selection;
 use updraft_run::{AutoBatchPlan, Plan};
 
 /// The file in the folder of the runs.
 const FILE: &str = "batch-sizes.json";
+
+/// The largest file that is read.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// The limit of entries; the oldest is dropped.
 const MOST: usize = 64;
@@ -87,10 +91,10 @@ pub(crate) fn path(runs: &Path) -> PathBuf {
     runs.join(FILE)
 }
 
-/// The searches of a folder, the oldest first; none if there is no file, or one that is no list of
-/// searches.
+/// The searches of a folder, the oldest first; none if there is no file, or something else than a list
+/// of searches, such as a pipe.
 fn entries(runs: &Path) -> Vec<Entry> {
-    fs::read(path(runs))
+    read_regular(path(runs), MOST_BYTES)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()

@@ -25,6 +25,7 @@ mod stop;
 mod terminal;
 mod threads;
 mod units;
+mod whole_file;
 mod wrap;
 
 pub use allocator::EndWithoutMemory;

@@ -10,6 +10,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::terminal::without_invisible;
+
 /// Receives the file of the run when it exists; earlier records are not stored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogFile(Arc<Mutex<Option<File>>>);
@@ -42,6 +44,21 @@ impl<'a> MakeWriter<'a> for LogFile {
     }
 }
 
+/// Standard error: records contain names of files, and colors.
+struct Terminal;
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        stderr().write_all(without_invisible(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
+}
+
 /// Whether the environment does not switch colors off (<https://no-color.org>).
 fn allows_color() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -59,7 +76,7 @@ pub(crate) fn install(terminal: LevelFilter) -> LogFile {
     let installed = tracing_subscriber::registry()
         .with(
             tracing_subscriber::fmt::layer()
-                .with_writer(stderr)
+                .with_writer(|| Terminal)
                 .with_ansi(stderr().is_terminal() && allows_color())
                 .with_target(false)
                 .with_filter(terminal),

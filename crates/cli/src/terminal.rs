@@ -85,6 +85,12 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_active(c) && c != '\n' && c != '\t')
 }
 
+/// A text in which control characters stay, such as the colors of a record, and invisible ones do
+/// not.
+pub(crate) fn without_invisible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_invisible)
+}
+
 /// A name on one line, with control characters escaped.
 pub(crate) fn name(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
@@ -105,12 +111,37 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal interprets a character instead of showing it, or shows nothing: control
-/// characters, bidirectional marks and spaces without a width.
+/// Whether a terminal or a browser interprets a character instead of showing it, or shows nothing.
 fn is_active(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}')
+    c.is_control() || is_invisible(c)
+}
+
+/// Whether a character is a line separator, a bidirectional mark or another one without a shape,
+/// which changes what is around it or makes two names look alike.
+///
+/// # Source
+/// The Unicode Character Database, version 16: the categories Zl, Zp and Cf without the marks that
+/// have a shape, and the fillers, whose category is Lo.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}' | '\u{1160}'
+            | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 #[cfg(test)]
@@ -127,11 +158,16 @@ mod tests {
             ("a\rb\u{7}", "a\\rb\\u{7}"),
             ("a\u{202e}b", "a\\u{202e}b"),
             ("a\u{200b}b", "a\\u{200b}b"),
+            ("a\u{2028}b\u{2029}", "a\\u{2028}b\\u{2029}"),
+            ("\u{200f}a\u{2066}b\u{2069}", "\\u{200f}a\\u{2066}b\\u{2069}"),
+            ("a\u{ad}b\u{61c}\u{e0041}", "a\\u{ad}b\\u{61c}\\u{e0041}"),
+            ("a\u{a0}b\u{301}日本", "a\u{a0}b\u{301}日本"),
             ("a\n\tb", "a\n\tb"),
         ] {
             assert_eq!(visible(text), expected);
         }
         assert_eq!(name("a\nb\tc"), "a\\nb\\tc");
+        assert_eq!(without_invisible("\u{1b}[1ma\u{2028}\n"), "\u{1b}[1ma\\u{2028}\n");
     }
 
     #[test]

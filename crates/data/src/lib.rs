@@ -14,6 +14,7 @@ mod digest;
 mod epochs;
 mod error;
 mod fault;
+mod file_identity;
 mod guard;
 mod image;
 mod item_hash;
@@ -24,6 +25,7 @@ mod pixels;
 mod progress;
 mod random;
 mod raster;
+mod regular_file;
 mod resample;
 mod sample;
 mod sliding;
@@ -88,6 +90,10 @@ pub use image::Image;
 pub use pixels::{PixelType, Pixels};
 pub use raster::{Raster, RasterSpec};
 pub use sample::{Sample, SampleTarget};
+
+// Files.
+pub use file_identity::FileIdentity;
+pub use regular_file::read_regular;
 
 // Reproducibility.
 pub use digest::Digest;

@@ -1,7 +1,6 @@
 //! Holding out a part of every class.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,10 @@ use crate::cache::AtomicFile;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
+use crate::regular_file::read_regular;
+
+/// The largest file of a split: a hundred million samples.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Two disjoint lists of sample indices, each in rising order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,14 +51,20 @@ impl Split {
         digest.hex()
     }
 
-    /// Writes the split as JSON, with its hash and the fingerprint of the data set.
+    /// The split as JSON, with its hash and the fingerprint of the data set, as
+    /// [`read`](Self::read) reads it from a file.
+    #[must_use]
+    pub fn to_json(&self, set: &str) -> Vec<u8> {
+        Written { set: set.to_owned(), hash: self.hash(), split: self.clone() }.json()
+    }
+
+    /// Writes [`to_json`](Self::to_json) into a file.
     ///
     /// # Errors
     /// [`DataError::Write`]; an existing file is then unchanged.
     pub fn write(&self, set: &str, path: impl AsRef<Path>) -> Result<(), DataError> {
-        let written = Written { set: set.to_owned(), hash: self.hash(), split: self.clone() };
         let mut file = AtomicFile::create(path.as_ref())?;
-        file.write(&written.json())?;
+        file.write(&self.to_json(set))?;
         file.finish()
     }
 
@@ -67,8 +76,8 @@ impl Split {
     pub fn read(set: &str, path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let fault = |reason: String| DataError::Split { path: path.to_owned(), reason };
-        let text =
-            fs::read(path).map_err(|cause| DataError::Open { path: path.to_owned(), cause })?;
+        let text = read_regular(path, MOST_BYTES)
+            .map_err(|cause| DataError::Open { path: path.to_owned(), cause })?;
         let written: Written =
             serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
         if written.set != set {
@@ -187,6 +196,8 @@ fn hold_out(classes: impl Iterator<Item = (Vec<usize>, usize)>, seed: u64) -> Sp
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use std::fs;
 
     use super::*;
 

@@ -18,16 +18,39 @@ pub(crate) const IMAGE_BYTES: u64 = 1 << 30;
 /// The limit of a line of `metrics.jsonl`.
 pub(crate) const LINE_BYTES: u64 = 16 << 20;
 
+/// The limit of `metrics.jsonl`: about twenty million steps.
+pub(crate) const METRICS_BYTES: u64 = 4 << 30;
+
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, RunError> {
+    let failed = |cause| RunError::io("read", path, cause);
+    let mut file = File::open(path).map_err(failed)?;
+    check_length(&file, path, limit)?;
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
-        .map_err(|cause| RunError::io("read", path, cause))?;
-    if bytes.len() as u64 > limit {
-        return Err(RunError::TooLarge { path: path.to_owned(), limit });
+    Read::by_ref(&mut file).take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
+    // The length of a pipe is not known before.
+    let length = bytes.len() as u64;
+    if length > limit {
+        return Err(RunError::TooLarge { path: path.to_owned(), bytes: length, limit });
     }
     Ok(bytes)
+}
+
+/// Opens a file that a run has written, of at most `limit` bytes.
+pub(crate) fn open_own(path: &Path, limit: u64) -> Result<File, RunError> {
+    check_regular(path)?;
+    let file = File::open(path).map_err(|cause| RunError::io("read", path, cause))?;
+    check_length(&file, path, limit)?;
+    Ok(file)
+}
+
+/// Returns an error for a file that is longer than `limit`, before anything is read.
+fn check_length(file: &File, path: &Path, limit: u64) -> Result<(), RunError> {
+    let bytes = file.metadata().map_err(|cause| RunError::io("read", path, cause))?.len();
+    if bytes > limit {
+        return Err(RunError::TooLarge { path: path.to_owned(), bytes, limit });
+    }
+    Ok(())
 }
 
 /// Reads a text of at most `limit` bytes; bytes that are not UTF-8 are an error of the system's
@@ -138,7 +161,7 @@ mod tests {
         fs::write(&path, "12345").expect("written");
         assert_eq!(read(&path, 5).expect("as long as allowed"), b"12345");
         let error = read(&path, 4).expect_err("too long").to_string();
-        assert!(error.contains("more than 4 bytes"), "{error}");
+        assert!(error.contains("has 5 bytes; at most 4 are read"), "{error}");
         fs::write(&path, b"a\xffb").expect("written");
         assert!(read_text(&path, 9).expect_err("no text").to_string().contains("utf-8"));
     }

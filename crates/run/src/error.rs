@@ -112,10 +112,12 @@ pub enum RunError {
         holder: String,
     },
     /// A file is larger than any of its kind.
-    #[error("`{path}` has more than {limit} bytes, the most that are read of such a file")]
+    #[error("`{path}` has {bytes} bytes; at most {limit} are read of such a file")]
     TooLarge {
         /// The file.
         path: PathBuf,
+        /// Its length, as far as it was read.
+        bytes: u64,
         /// The limit, in bytes.
         limit: u64,
     },
@@ -126,6 +128,19 @@ pub enum RunError {
     Damaged {
         /// The error of the damaged one.
         cause: CheckpointError,
+        /// The step of the other.
+        step: u64,
+    },
+    /// A checkpoint is damaged, another one is intact, and the served one is used without a choice.
+    #[error(
+        "{cause}; the newest intact checkpoint is that of step {step}: continue the run from it with \
+         `train --resume {run} --checkpoint {step}`, then use it"
+    )]
+    ServedDamaged {
+        /// The run's folder.
+        run: PathBuf,
+        /// The error of the damaged one.
+        cause: Box<CheckpointError>,
         /// The step of the other.
         step: u64,
     },
@@ -145,6 +160,19 @@ pub enum RunError {
          use another checkpoint with `--checkpoint STEP`, or train again with a lower learning rate"
     )]
     NotFinite {
+        /// The run's folder.
+        run: PathBuf,
+        /// The parameter or the result.
+        what: String,
+    },
+    /// A trained model has a non-finite parameter or result, and is used without a choice of the
+    /// checkpoint.
+    #[error(
+        "{what} of the model in `{run}` is not finite; the run diverged or its file was changed: \
+         continue it from another checkpoint with `train --resume {run} --checkpoint STEP`, or train \
+         again with a lower learning rate"
+    )]
+    ServedNotFinite {
         /// The run's folder.
         run: PathBuf,
         /// The parameter or the result.
@@ -362,6 +390,7 @@ impl RunError {
                 _ => true,
             },
             Self::Checkpoint(cause) | Self::Damaged { cause, .. } => can_be_fixed(cause),
+            Self::ServedDamaged { cause, .. } => can_be_fixed(cause),
             Self::Device(error) => !matches!(
                 error,
                 DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
@@ -375,6 +404,20 @@ impl RunError {
             Self::Data(DataError::Write { .. }) => false,
             Self::Io { action, .. } => matches!(*action, "read" | "open"),
             _ => true,
+        }
+    }
+
+    /// The same error where the checkpoint of a run cannot be chosen, as by a command without
+    /// `--checkpoint`: it advises to continue the run from another one.
+    #[must_use]
+    pub fn without_choice(self, run: &Path) -> Self {
+        let run = run.to_owned();
+        match self {
+            Self::Damaged { cause, step } => {
+                Self::ServedDamaged { run, cause: Box::new(cause), step }
+            }
+            Self::NotFinite { what, .. } => Self::ServedNotFinite { run, what },
+            other => other,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::config::{Edit, Edited, Plan};
 use crate::error::RunError;
 use crate::lock::RunLock;
 use crate::lost_checkpoint::{Needed, refuse_lost, remove_later_summary};
+use crate::replaced_files::{self, replace_files};
 use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
@@ -348,13 +349,16 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Io`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
-        let (part, whole) = (self.path.join(format!("{name}.part")), self.path.join(name));
-        let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole));
-        written.map_err(|cause| {
-            // Remove the incomplete file from a full disk.
-            let _ = fs::remove_file(&part);
-            RunError::io("write", &whole, cause)
-        })
+        replace_files(&self.path, &[(name, Some(bytes))])
+    }
+
+    /// Writes several files of the folder and removes those without a content, all or none: if one
+    /// cannot be written, all files are as they were.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn replace(&self, files: &[(&str, Option<&[u8]>)]) -> Result<(), RunError> {
+        replace_files(&self.path, files)
     }
 
     /// Deletes a file of the folder, if it is there.
@@ -362,13 +366,7 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Io`].
     pub fn remove(&self, name: &str) -> Result<(), RunError> {
-        let path = self.path.join(name);
-        match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => {
-                Err(RunError::io("remove", &path, cause))
-            }
-            _ => Ok(()),
-        }
+        replaced_files::remove(&self.path.join(name))
     }
 
     /// Opens `log.jsonl` to append to it.

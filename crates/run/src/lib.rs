@@ -16,6 +16,7 @@ mod operation;
 mod peak_memory;
 mod plain;
 mod record;
+mod replaced_files;
 mod task;
 mod trained;
 mod utilization;

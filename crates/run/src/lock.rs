@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use crate::bounded::check_no_pipe;
 use crate::error::RunError;
 use crate::in_place::check_in_place;
 
@@ -27,6 +28,7 @@ pub struct RunLock {
 impl RunLock {
     pub(crate) fn take(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join(FILE);
+        check_no_pipe(&path)?;
         let failed = |cause| RunError::io("write", &path, cause);
         let mut options = OpenOptions::new();
         let mut file = options
@@ -67,9 +69,11 @@ impl RunLock {
 
     /// Whether a process holds the lock of a folder.
     pub(crate) fn is_held(folder: &Path) -> bool {
-        // Without the file, no process has it.
-        let file = OpenOptions::new().read(true).open(folder.join(FILE));
-        file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        let path = folder.join(FILE);
+        // Without the file, no process has it; opening a pipe would wait for a writer.
+        let file = path.is_file().then(|| OpenOptions::new().read(true).open(path));
+        file.and_then(Result::ok)
+            .is_some_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 }
 

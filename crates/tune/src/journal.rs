@@ -1,13 +1,32 @@
 //! The journal of a study: a file of JSON lines, appended under a lock.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::{TuneError, of_json};
+
+/// The largest journal: ten million lines of a hundred bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Returns an error for a journal that is too long, and for a pipe or a device in its place: opening
+/// would wait for it, and it may have no end.
+pub(crate) fn check_file(path: &Path) -> Result<(), TuneError> {
+    let found = std::fs::metadata(path).map_err(|cause| TuneError::io("read", path, cause))?;
+    let refuse = |kind, text: String| TuneError::io("read", path, Error::new(kind, text));
+    if !found.is_file() {
+        return Err(refuse(ErrorKind::InvalidInput, "it is not a regular file".to_owned()));
+    }
+    let bytes = found.len();
+    if bytes > MOST_BYTES {
+        let text = format!("it has {bytes} bytes; a journal has at most {MOST_BYTES}");
+        return Err(refuse(ErrorKind::InvalidData, text));
+    }
+    Ok(())
+}
 
 /// The journal of a study, and the position up to which this process has read it.
 #[derive(Debug)]
@@ -22,6 +41,9 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub(crate) fn open(path: &Path) -> Result<Self, TuneError> {
+        if path.exists() {
+            check_file(path)?;
+        }
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(path);
         let file = file.map_err(|cause| TuneError::io("open", path, cause))?;
@@ -135,6 +157,20 @@ mod tests {
             assert!(text.ends_with("{\"a\":4}\n"), "{text}");
             assert_eq!(text.lines().count(), expected + 1, "{text}");
         }
+    }
+
+    #[test]
+    fn a_journal_that_is_too_long_or_no_file_is_refused_unread() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = dir.path().join("journal.jsonl");
+        let file = File::create(&path).expect("created");
+        // Without blocks on the disk.
+        file.set_len(40 << 30).expect("a sparse file");
+        let error = Journal::open(&path).expect_err("too long").to_string();
+        let expected = "`: it has 42949672960 bytes; a journal has at most 1073741824";
+        assert!(error.starts_with("cannot read `") && error.ends_with(expected), "{error}");
+        let error = check_file(dir.path()).expect_err("a folder").to_string();
+        assert!(error.ends_with("it is not a regular file"), "{error}");
     }
 
     #[test]

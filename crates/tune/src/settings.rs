@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TuneError;
 use crate::objective::Objective;
+use crate::sampler::check_grid;
 use crate::space::Space;
 
 /// The largest number of trials that a setting counts.
@@ -144,7 +145,7 @@ pub struct StudySettings {
 }
 
 impl StudySettings {
-    /// Checks the counts of the sampler and of the pruner.
+    /// Checks the counts of the sampler and of the pruner, and the points of a grid.
     pub(crate) fn check(&self) -> Result<(), TuneError> {
         match self.sampler {
             SamplerSettings::Tpe { startup, candidates } => {
@@ -157,6 +158,7 @@ impl StudySettings {
             SamplerSettings::Random {} => {}
             SamplerSettings::Grid { points } => {
                 check("tune.sampler.points", points as u64, 2, MOST_VALUES)?;
+                check_grid(&self.space, points)?;
             }
         }
         match self.pruner {

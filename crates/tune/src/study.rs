@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use crate::difference::difference;
 use crate::error::{TuneError, of_json};
 use crate::event::{Again, Event, Header};
-use crate::journal::{Journal, Sync};
+use crate::journal::{Journal, Sync, check_file};
 use crate::pruner;
 use crate::sampler::Proposer;
 use crate::settings::StudySettings;
@@ -140,6 +140,7 @@ impl Study {
         if !path.exists() {
             return Ok(());
         }
+        check_file(&path)?;
         let mut first = Vec::new();
         File::open(&path)
             .and_then(|file| BufReader::new(file).read_until(b'\n', &mut first))

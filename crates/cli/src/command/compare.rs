@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use serde_json::{Value, json};
+use updraft_data::read_regular;
 use updraft_run::{Plan, Registry};
 use updraft_trainer::{MetricSpec, Split, Unit};
 
@@ -15,7 +16,11 @@ use super::{ConfigArgs, cannot, device_of};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::stop;
+use crate::whole_file::write_whole;
 use crate::{BAD_INPUT, Failed};
+
+/// The largest file of a run that is read.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Trains a config with different settings on the same seeds and compares a metric of the test
 /// data.
@@ -241,9 +246,9 @@ fn owned(folder: &Path, made_of: &Value) -> Result<bool> {
     if !path.exists() {
         return Ok(false);
     }
-    let text = std::fs::read_to_string(&path)
+    let text = read_regular(&path, MOST_BYTES)
         .with_context(|| format!("cannot read `{}`", path.display()))?;
-    let found: Option<Value> = serde_json::from_str(&text).ok();
+    let found: Option<Value> = serde_json::from_slice(&text).ok();
     ensure!(
         found.as_ref() == Some(made_of),
         "`{}` holds runs of other settings; name another folder with --runs",
@@ -259,9 +264,8 @@ fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
         return Ok(());
     }
     let path = folder.join(SETTINGS);
-    std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&path, made_of.to_string()))
-        .map_err(|cause| cannot("write", &path, cause))
+    std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
+    write_whole(&path, &made_of.to_string())
 }
 
 /// Runs `train` in a separate process, so that runs do not influence each other.
@@ -304,8 +308,8 @@ fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
     let Ok(runs) = std::fs::read_dir(folder) else { return Ok(None) };
     for run in runs {
         let path = run.with_context(|| format!("cannot read `{}`", folder.display()))?.path();
-        let Ok(text) = std::fs::read_to_string(path.join("summary.json")) else { continue };
-        let summary: Value = serde_json::from_str(&text)
+        let Ok(text) = read_regular(path.join("summary.json"), MOST_BYTES) else { continue };
+        let summary: Value = serde_json::from_slice(&text)
             .with_context(|| format!("`{}` has a damaged summary.json", path.display()))?;
         if summary["complete"] != true {
             continue;

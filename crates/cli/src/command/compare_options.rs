@@ -19,6 +19,7 @@ use crate::performance::{
 };
 use crate::progress::Display;
 use crate::report::options_page;
+use crate::whole_file::write_whole;
 use crate::wrap::hanging;
 use crate::{Failed, program};
 
@@ -237,9 +238,9 @@ pub(crate) fn run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
         &about(&opened).into_iter().chain(words).collect::<Vec<_>>(),
         &comparisons,
     );
-    std::fs::write(&page, text).map_err(|cause| cannot("write", &page, cause))?;
+    write_whole(&page, &text)?;
     let text = format!("{:#}\n", result);
-    std::fs::write(&file, text).map_err(|cause| cannot("write", &file, cause))?;
+    write_whole(&file, &text)?;
     crate::print("")?;
     crate::print(&hanging("page       ", &page.display().to_string()))?;
     args.json.print(&result)?;

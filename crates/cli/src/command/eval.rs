@@ -87,7 +87,8 @@ impl EvalArgs {
             (false, None) => Ok(()),
         };
         let at = (self.run.as_path(), self.checkpoint);
-        let run = OpenedRun::open_at(registry, at, self.int8.device(&self.device), &check)?;
+        let run = OpenedRun::open_at(registry, at, self.int8.device(&self.device), &check)
+            .map_err(|error| self.int8.advised(&self.run, error))?;
         let network =
             self.int8.int8.then(|| Int8Network::open(&run.folder, &run.plan)).transpose()?;
         Ok((run, network))

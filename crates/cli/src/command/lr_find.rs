@@ -17,6 +17,7 @@ use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
+use crate::whole_file::write_whole;
 
 /// Finds a learning rate: trains with increasing learning rates and plots the loss.
 #[derive(Debug, Args)]
@@ -108,7 +109,7 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let text = page(&points, suggestion)?;
     let page = match &args.page {
         Some(page) => {
-            std::fs::write(page, text).map_err(|cause| cannot("write", page, cause))?;
+            write_whole(page, &text)?;
             page.clone()
         }
         None => write_new(&text)?,

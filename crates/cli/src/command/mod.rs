@@ -313,6 +313,21 @@ pub(crate) fn refused_as(what: &'static str) -> impl Fn(RunError) -> RunError {
     }
 }
 
+/// The error of a command that has no `--checkpoint`, with advice that it can follow.
+pub(crate) fn without_checkpoint_option(run: &Path, error: anyhow::Error) -> anyhow::Error {
+    let is_advised = matches!(
+        error.downcast_ref::<RunError>(),
+        Some(RunError::Damaged { .. } | RunError::NotFinite { .. })
+    );
+    if !is_advised {
+        return error;
+    }
+    match error.downcast::<RunError>() {
+        Ok(error) => error.without_choice(run).into(),
+        Err(error) => error,
+    }
+}
+
 /// The argument that uses the int8 network of a run.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Int8Args {
@@ -322,6 +337,11 @@ pub(crate) struct Int8Args {
 }
 
 impl Int8Args {
+    /// The error of opening a run: `--int8` excludes `--checkpoint`.
+    pub(crate) fn advised(&self, run: &Path, error: anyhow::Error) -> anyhow::Error {
+        if self.int8 { without_checkpoint_option(run, error) } else { error }
+    }
+
     /// The device of everything but the int8 network.
     pub(crate) fn device<'a>(&self, device: &'a str) -> &'a str {
         if self.int8 { "cpu" } else { device }

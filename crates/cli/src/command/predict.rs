@@ -96,7 +96,8 @@ impl PredictArgs {
         };
         let at = (self.run.as_path(), self.checkpoint);
         let device = self.int8.device(&self.device);
-        let run = OpenedRun::open_at(registry, at, device, &check)?;
+        let run = OpenedRun::open_at(registry, at, device, &check)
+            .map_err(|error| self.int8.advised(&self.run, error))?;
         let compared = self.output.truth.iter().chain(&self.output.compare_with);
         for file in self.files.iter().chain(compared) {
             if file.as_os_str() == "-" && !file.exists() {

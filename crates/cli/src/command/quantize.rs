@@ -8,7 +8,7 @@ use updraft_run::{Plan, Registry};
 use updraft_trainer::checkpoint_step;
 
 use super::would::{Would, data_of, model_of};
-use super::{OpenedRun, files_to_predict, next_predict};
+use super::{OpenedRun, files_to_predict, next_predict, without_checkpoint_option};
 use crate::progress::Display;
 use crate::quantization::{QuantizeFlags, Quantizing, steps};
 use crate::steps::Steps;
@@ -31,8 +31,8 @@ pub(crate) struct QuantizeArgs {
 /// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let check = |plan: &Plan| args.flags.check(plan);
-    let OpenedRun { folder, plan, .. } =
-        OpenedRun::open(registry, &args.run, &args.device, &check)?;
+    let OpenedRun { folder, plan, .. } = OpenedRun::open(registry, &args.run, &args.device, &check)
+        .map_err(|error| without_checkpoint_option(&args.run, error))?;
     let data = data_of(&plan, args.data.as_deref());
     let reads = format!("{} and {data}", model_of(&folder, &plan)?);
     let place = folder.path().display();
@@ -42,6 +42,10 @@ pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
 
 /// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.
 pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
+    quantize(registry, args).map_err(|error| without_checkpoint_option(&args.run, error))
+}
+
+fn quantize(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let check = |plan: &Plan| args.flags.check(plan);
     let run = OpenedRun::open(registry, &args.run, &args.device, &check)?;
     // The written files belong to the checkpoint that is read.

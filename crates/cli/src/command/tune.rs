@@ -9,7 +9,7 @@ use updraft_run::{Planned, Registry, TunePlan};
 use updraft_tune::{Direction, Point, Study, TrialState};
 
 use super::would::{Would, config_of, data_of};
-use super::{ConfigArgs, cannot, device_of, open};
+use super::{ConfigArgs, device_of, open};
 use crate::Failed;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
@@ -20,6 +20,7 @@ use crate::search::{
     Found, Overhead, Search, keep_weights, run_of, value_text, work, write_configs,
 };
 use crate::stop::NothingToSave;
+use crate::whole_file::write_whole;
 use crate::wrap::{counted, hanging};
 
 const EXAMPLES: &str = "\
@@ -166,8 +167,7 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     keep_weights(&study, tune.keep)?;
     let found = Found::of(&study);
     let page = study.folder().join("report.html");
-    std::fs::write(&page, search_page(&study, &found)?)
-        .map_err(|cause| cannot("write", &page, cause))?;
+    write_whole(&page, &search_page(&study, &found)?)?;
     // A study that was stopped has a page, too.
     let overhead = worked?;
     ensure!(!found.front.is_empty(), Failed(no_result(&found, &page)));

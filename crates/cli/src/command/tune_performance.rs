@@ -16,6 +16,7 @@ use crate::performance::{
     Facts, Folder, Kind, MOST_STEPS, Measured, Row, Series, Setting, Spread, Switch, Work,
 };
 use crate::progress::Display;
+use crate::whole_file::write_whole;
 use crate::wrap::{counted, hanging};
 use crate::{Failed, program};
 
@@ -171,7 +172,7 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
     }
-    std::fs::write(&path, text).map_err(|cause| cannot("write", &path, cause))?;
+    write_whole(&path, &text)?;
     let title = format!("{} on {}: {}", plan.name, selection.id, about.model);
     crate::print(&hanging("", &title))?;
     for line in table(&decisions, &suggested, &without_effect) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use updraft_data::Digest;
+use updraft_data::{Digest, read_regular};
 
 use super::kept_file::{has_checksum, is_intact, is_partial, keep, remove_partial, write_whole};
 use crate::Failed;
@@ -109,7 +109,7 @@ impl PartsFolder {
             }
             return Ok(true);
         }
-        let text = fs::read_to_string(&file).map_err(|cause| cannot("read", &file, cause))?;
+        let text = read_text(&file)?;
         let Ok(found) = serde_json::from_str::<PartsKey>(&text) else {
             bail!("`{}` is damaged; name another folder for the parts", file.display());
         };
@@ -203,7 +203,7 @@ impl PartsFolder {
                 file.display()
             );
         }
-        let text = fs::read_to_string(&file).map_err(|cause| cannot("read", &file, cause))?;
+        let text = read_text(&file)?;
         if !is_intact(&self.path, name, text.as_bytes())? {
             return Err(Failed(format!(
                 "`{}` was changed while parts were predicted; run the same command again",
@@ -233,7 +233,7 @@ impl PartsFolder {
         let mut intact = BTreeSet::new();
         for name in names {
             let file = self.path.join(&name);
-            let bytes = match fs::read(&file) {
+            let bytes = match read_regular(&file, u64::MAX) {
                 // Another process has just removed it.
                 Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
                 read => read.map_err(|cause| cannot("read", &file, cause))?,
@@ -298,6 +298,14 @@ fn is_own(name: &str) -> bool {
         Some((part, block)) => is_number(part) && is_number(block),
         None => is_number(numbers),
     }
+}
+
+/// Reads the text of a file of the folder, which may be as long as the predictions.
+fn read_text(file: &Path) -> Result<String> {
+    let bytes = read_regular(file, u64::MAX).map_err(|cause| cannot("read", file, cause))?;
+    String::from_utf8(bytes).map_err(|error| {
+        cannot("read", file, io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+    })
 }
 
 #[cfg(test)]

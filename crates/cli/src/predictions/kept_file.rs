@@ -6,8 +6,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
+use updraft_data::read_regular;
 
 use crate::command::cannot;
+
+/// More bytes than a line of `sha256sum` has.
+const MOST_CHECKSUM: u64 = 1 << 16;
 
 /// The ending of a file that is being written: `.NAME.PROCESS.partial`.
 const PARTIAL: &str = ".partial";
@@ -25,7 +29,7 @@ pub(super) fn keep(folder: &Path, name: &str, text: &str) -> Result<()> {
 /// If the checksum exists and cannot be read.
 pub(super) fn is_intact(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
     let path = folder.join(checksum_name(name));
-    match fs::read(&path) {
+    match read_regular(&path, MOST_CHECKSUM) {
         Ok(written) => Ok(written == checksum(name, bytes).as_bytes()),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(false),
         Err(cause) => Err(cannot("read", &path, cause)),
@@ -76,6 +80,9 @@ pub(super) fn remove_partial(folder: &Path) -> Result<()> {
             continue;
         }
         let path = entry.path();
+        if !path.is_file() {
+            continue;
+        }
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
         // The process that writes it has the lock.
         if file.try_lock().is_ok() {

@@ -67,7 +67,7 @@ pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
 impl Quantizing<'_> {
     /// Quantizes, writes [`FILES`] into the run folder, and returns the table to print.
     ///
-    /// Each file is complete or absent, and none is written before all steps are finished.
+    /// All files are replaced or none, after all steps are finished.
     pub(crate) fn run(
         self,
         settings: &QuantizeSettings,
@@ -201,13 +201,10 @@ impl Quantizing<'_> {
             onnx.as_ref().err().map_or(String::new(), |error| format!("no {ONNX}: {error}\n"));
         let contents =
             [Some(model.to_bytes()), onnx.ok(), Some(serde_json::to_vec_pretty(&report)?)];
-        chosen.write(folder)?;
-        for (name, content) in FILES.iter().zip(contents) {
-            match content {
-                Some(content) => folder.write(name, &content)?,
-                None => folder.remove(name)?,
-            }
-        }
+        let choice = chosen.file();
+        let choice = choice.iter().map(|(name, content)| (*name, Some(&content[..])));
+        let results = FILES.into_iter().zip(contents.iter().map(Option::as_deref));
+        folder.replace(&choice.chain(results).collect::<Vec<_>>())?;
         let kind = match () {
             () if graph.has_schemes() => ModelKind::Learned,
             () if settings.weights_only => ModelKind::WeightsOnly,

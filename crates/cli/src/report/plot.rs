@@ -170,9 +170,11 @@ where
     A::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let text = |error: &dyn std::fmt::Display| error.to_string();
+    // Names of columns and classes; the backend escapes them for HTML only.
+    let [title, x_name, y_name] = &[title, x_name, y_name].map(visible);
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", title_size(title)).into_font())
+        .caption(&**title, ("sans-serif", title_size(title)).into_font())
         .margin(4)
         .margin_right(18)
         .x_label_area_size(32)
@@ -180,17 +182,17 @@ where
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
     let (x_range, y_range) = (chart.x_range(), chart.y_range());
-    let x_label = |value: &f64| x_label(*value, &x_range);
+    let x_label = |value: &f64| visible(&x_label(*value, &x_range)).into_owned();
     let y_label = |value: &f64| axis_label(*value, &y_range);
     let mut mesh = chart.configure_mesh();
-    mesh.x_desc(x_name)
+    mesh.x_desc(&**x_name)
         .x_label_formatter(&x_label)
         .y_label_formatter(&y_label)
         .label_style(("sans-serif", 12).into_font())
         .light_line_style(RGBColor(255, 255, 255))
         .bold_line_style(RGBColor(225, 228, 232));
     if !y_name.is_empty() {
-        mesh.y_desc(y_name);
+        mesh.y_desc(&**y_name);
     }
     mesh.draw().map_err(|error| text(&error))?;
     fill(&mut chart)?;

@@ -5,10 +5,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use updraft_data::read_regular;
 use updraft_run::KeepPlan;
 use updraft_tune::{Objective, Study, TrialRecord, TrialState, importance, pareto_front};
 
 use crate::command::cannot;
+use crate::whole_file::write_whole;
+
+/// The largest plan of a trial.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The results of a study.
 pub(crate) struct Found {
@@ -83,9 +88,10 @@ pub(crate) fn write_configs(study: &Study, found: &Found) -> Result<Vec<PathBuf>
     let mut written = Vec::new();
     for trial in &found.front {
         let Some(run) = run_of(study.folder(), trial) else { continue };
-        let plan = run.join("plan.toml");
-        let plan = std::fs::read_to_string(&plan)
-            .with_context(|| format!("cannot read `{}`", plan.display()))?;
+        let file = run.join("plan.toml");
+        let failed = || format!("cannot read `{}`", file.display());
+        let plan = read_regular(&file, MOST_BYTES).with_context(failed)?;
+        let plan = String::from_utf8(plan).with_context(failed)?;
         let number = trial.number;
         let mut text = format!("# Trial {number} of the study `{}`:", study.folder().display());
         for (objective, value) in objectives.iter().zip(&trial.values) {
@@ -99,7 +105,7 @@ pub(crate) fn write_configs(study: &Study, found: &Found) -> Result<Vec<PathBuf>
                 folder.join(format!("trial-{number}.toml"))
             }
         };
-        std::fs::write(&path, text).map_err(|cause| cannot("write", &path, cause))?;
+        write_whole(&path, &text)?;
         written.push(path);
     }
     Ok(written)

@@ -8,7 +8,10 @@ mod data;
 mod determinism;
 mod diverged;
 mod dry_run;
+#[cfg(unix)]
+mod hard_links;
 mod help;
+mod hidden_characters;
 mod hostile;
 mod hostile_tasks;
 mod inputs;
@@ -22,15 +25,19 @@ mod memory;
 mod next;
 mod options;
 mod pipeline;
+#[cfg(unix)]
+mod pipes;
 mod predict_parts;
 mod predict_table;
 mod profiles;
 mod quantize;
 mod record;
 mod refused;
+mod replaced;
 mod resume;
 #[cfg(unix)]
 mod scale_estimate;
+mod served;
 mod signals;
 mod tables;
 mod tasks;
@@ -38,4 +45,5 @@ mod test_time;
 mod train;
 mod tune;
 mod tune_again;
+mod tune_grid;
 mod validate;

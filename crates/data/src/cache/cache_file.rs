@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::cache::{AtomicFile, CacheUse};
 use crate::digest::Checksum;
 use crate::error::DataError;
+use crate::regular_file::open_regular;
 use crate::trace;
 
 /// A kind of cache file.
@@ -70,7 +71,7 @@ impl CacheFormat {
     /// Opens an intact file of this origin, or returns the reason why it cannot be used.
     fn reopen<I: CacheIndex>(&self, path: &Path, origin: &str) -> Result<(File, I), String> {
         let reason = |text: &str| format!("`{}` {text}", path.display());
-        let mut file = File::open(path).map_err(|_| reason("cannot be opened"))?;
+        let mut file = open_regular(path).map_err(|_| reason("cannot be opened"))?;
         let index: I = self.read_index(&mut file).map_err(|text| reason(&text))?;
         if index.origin() != origin {
             return Err(reason("was made of another source or for another size"));

@@ -1,4 +1,5 @@
 //! Errors of opening, reading or delivering data.
+// tidy: long because it is one enum of all errors of data
 
 use std::io;
 use std::path::PathBuf;
@@ -188,6 +189,17 @@ pub enum DataError {
         unknown: Vec<String>,
         /// The classes to map to.
         known: Vec<String>,
+    },
+    /// Two paths name one image, which would be learned from and tested.
+    #[error(
+        "`{}` and `{}` are one file; remove one of them: what is learned from must not be tested",
+        .first.display(), .second.display()
+    )]
+    SameFile {
+        /// The first path.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
     },
     /// A setting is out of its range.
     #[error("`{name}` is {value}; expected {expected}")]

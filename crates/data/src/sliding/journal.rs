@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
+use crate::regular_file::read_regular;
 use crate::volume::StripPlace;
+
+/// The largest journal that is read; a longer one is not continued.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// A JSON-lines file next to the output file: the settings, then the strips that each slab added.
 pub(super) struct Journal {
@@ -56,7 +60,7 @@ impl Journal {
 
     /// The journal of an earlier prediction with these settings; `None` if there is none.
     pub(super) fn read(output: &Path, settings: &str) -> Option<Left> {
-        let text = fs::read(Self::path_of(output)).ok()?;
+        let text = read_regular(Self::path_of(output), MOST_BYTES).ok()?;
         let partial_bytes = |name: &str| fs::metadata(output.with_file_name(name)).map(|m| m.len());
         let name = output.file_name().unwrap_or_default().to_string_lossy();
         let file_bytes = partial_bytes(&format!(".{name}.partial")).ok()?;

@@ -8,6 +8,7 @@ use crate::cache::{AtomicFile, CacheUse};
 use crate::digest::Checksum;
 use crate::error::DataError;
 use crate::progress::Progress;
+use crate::regular_file::{open_regular, read_regular};
 use crate::source::inflate::{inflate_to, is_gzip};
 use crate::trace;
 
@@ -49,6 +50,9 @@ pub(super) fn cached_tar(
     Ok((tar, used))
 }
 
+/// More bytes than a checksum has.
+const MOST_SEAL: u64 = 1 << 12;
+
 /// The file with a tar's checksum: 64 hexadecimal digits.
 fn seal(tar: &Path) -> PathBuf {
     tar.with_extension("tar.sha256")
@@ -56,9 +60,12 @@ fn seal(tar: &Path) -> PathBuf {
 
 /// Whether a tar is intact; the reason is `None` if it does not exist.
 fn check(tar: &Path) -> Result<(), Option<String>> {
-    let Ok(file) = File::open(tar) else { return Err(None) };
+    if !tar.exists() {
+        return Err(None);
+    }
     let reason = |text: &str| Some(format!("`{}` {text}", tar.display()));
-    let expected = fs::read(seal(tar)).map_err(|_| reason("has no checksum"))?;
+    let file = open_regular(tar).map_err(|_| reason("cannot be opened"))?;
+    let expected = read_regular(seal(tar), MOST_SEAL).map_err(|_| reason("has no checksum"))?;
     let (got, _) = Checksum::of(file).map_err(|_| reason("cannot be read"))?;
     if got.hex().as_bytes() == expected { Ok(()) } else { Err(reason("does not fit its checksum")) }
 }

@@ -1,11 +1,13 @@
 //! A folder with one folder of images per class.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
+use crate::file_identity::FileIdentity;
 use crate::image::Image;
 use crate::source::ImageSource;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
@@ -70,6 +72,36 @@ impl ImageFolder {
     #[must_use]
     pub fn passed_over(&self) -> &PassedOver {
         &self.passed_over
+    }
+
+    /// Checks that no image is also in another folder, under any name: what is learned from must not
+    /// be tested.
+    ///
+    /// # Errors
+    /// [`DataError::SameFile`] with both paths.
+    pub fn check_apart(&self, other: &Self) -> Result<(), DataError> {
+        let own: HashMap<FileIdentity, &Path> =
+            self.locations().map(|path| (FileIdentity::of(path), path)).collect();
+        other.locations().try_for_each(|path| match own.get(&FileIdentity::of(path)) {
+            Some(first) => Err(same_file(first, path)),
+            None => Ok(()),
+        })
+    }
+
+    /// Checks that no image is there under two names, before a part of the images is held out.
+    ///
+    /// # Errors
+    /// [`DataError::SameFile`] with both paths.
+    pub fn check_no_repeats(&self) -> Result<(), DataError> {
+        let mut seen: HashMap<FileIdentity, &Path> = HashMap::new();
+        self.locations().try_for_each(|path| match seen.insert(FileIdentity::of(path), path) {
+            Some(first) => Err(same_file(first, path)),
+            None => Ok(()),
+        })
+    }
+
+    fn locations(&self) -> impl Iterator<Item = &Path> {
+        self.catalog.files.iter().map(|file| file.location.as_path())
     }
 
     fn place(&self, index: usize) -> Place {
@@ -147,6 +179,10 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf, bool)>, DataError> {
     }
     entries.sort();
     Ok(entries)
+}
+
+fn same_file(first: &Path, second: &Path) -> DataError {
+    DataError::SameFile { first: first.to_owned(), second: second.to_owned() }
 }
 
 fn open_error(path: &Path) -> impl FnOnce(io::Error) -> DataError {

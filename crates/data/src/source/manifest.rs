@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::DataError;
+use crate::file_identity::FileIdentity;
 use crate::source::ImageFolder;
 use crate::source::catalog::{Catalog, Found};
 use crate::table::{Delimiter, Records, TableError};
-use crate::volume::real_path;
 
 impl ImageFolder {
     /// Lists the images of a CSV or TSV file, one per record: the path and the class.
@@ -19,7 +19,7 @@ impl ImageFolder {
     ///
     /// # Errors
     /// [`DataError::Table`] for a manifest that cannot be read, lacks a column or lists an image
-    /// twice, symbolic links and other paths included; [`DataError::Open`] for an image that does
+    /// twice, links and other paths included; [`DataError::Open`] for an image that does
     /// not exist, [`DataError::Empty`] for a manifest without records.
     pub fn from_manifest(
         manifest: impl AsRef<Path>,
@@ -51,14 +51,14 @@ impl ImageFolder {
     }
 }
 
-/// The manifest and the line that list each image, by the image's path without links.
+/// The manifest and the line that list each image.
 #[derive(Default)]
-struct ImageLines<'a>(HashMap<PathBuf, (&'a Path, u64)>);
+struct ImageLines<'a>(HashMap<FileIdentity, (&'a Path, u64)>);
 
 impl<'a> ImageLines<'a> {
     /// Adds a line; an error if an earlier one lists the same image.
     fn add(&mut self, image: &Path, manifest: &'a Path, line: u64) -> Result<(), TableError> {
-        match self.0.entry(real_path(image)) {
+        match self.0.entry(FileIdentity::of(image)) {
             Entry::Vacant(entry) => {
                 entry.insert((manifest, line));
                 Ok(())

@@ -1,13 +1,13 @@
 //! Volumes that a CSV file lists, with the files of each channel, targets and splits.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{DataError, VolumeError};
+use crate::file_identity::FileIdentity;
 use crate::random::{Purpose, Random};
 use crate::split::Split;
 use crate::table::{Delimiter, Records};
@@ -27,14 +27,14 @@ use crate::volume::{
 /// | `t`, `z`, `y`, `x` | a range such as `0:160`; nothing for all of the axis |
 ///
 /// Relative paths start at the folder of the manifest. A position, or a file under any path,
-/// symbolic links included, is never in two splits, except in blocks that do not overlap along `z`,
+/// links included, is never in two splits, except in blocks that do not overlap along `z`,
 /// `y` or `x`; frames of one position count as the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeManifest {
     path: PathBuf,
     rows: Vec<VolumeRow>,
-    /// The files of each row, by their paths without links.
-    files: Vec<Vec<PathBuf>>,
+    /// The files of each row.
+    files: Vec<Vec<FileIdentity>>,
 }
 
 /// One record of a [`VolumeManifest`].
@@ -78,8 +78,8 @@ impl VolumeManifest {
             let expected = "at least one line of files after the header";
             return Err(field(path, "the list of volumes", "empty".to_owned(), expected).into());
         }
-        let real = |row: &VolumeRow| row.files().map(|file| real_path(file)).collect();
-        let files: Vec<Vec<PathBuf>> = rows.iter().map(real).collect();
+        let identities = |row: &VolumeRow| row.files().map(FileIdentity::of).collect();
+        let files: Vec<Vec<FileIdentity>> = rows.iter().map(identities).collect();
         check_splits(path, &rows, &files)?;
         Ok(Self { path: path.to_owned(), rows, files })
     }
@@ -154,7 +154,7 @@ impl VolumeManifest {
             rows.iter().for_each(|&row| group_of[row] = group);
         }
         // One row stands for all with its file and its block.
-        let mut of_file: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+        let mut of_file: BTreeMap<&FileIdentity, Vec<usize>> = BTreeMap::new();
         for (at, (row, files)) in self.rows.iter().zip(&self.files).enumerate() {
             for file in files {
                 let others = of_file.entry(file).or_default();
@@ -294,25 +294,27 @@ fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
     Ok(row)
 }
 
-/// The path without links and `..`, by which a file is known.
-pub(crate) fn real_path(file: &Path) -> PathBuf {
-    file.canonicalize().unwrap_or_else(|_| file.to_owned())
+/// What must not be in two splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shared<'a> {
+    File(&'a FileIdentity),
+    Position(&'a str),
 }
 
 /// A position, or one of its files, must not be in two splits.
 fn check_splits(
     path: &Path,
     rows: &[VolumeRow],
-    files: &[Vec<PathBuf>],
+    files: &[Vec<FileIdentity>],
 ) -> Result<(), VolumeError> {
-    let mut seen: BTreeMap<(&str, &OsStr), Vec<&VolumeRow>> = BTreeMap::new();
+    let mut seen: BTreeMap<Shared<'_>, Vec<&VolumeRow>> = BTreeMap::new();
     for (row, files) in rows.iter().zip(files) {
         let files = files.iter().zip(row.files());
-        let files =
-            files.map(|(real, file)| ("file", real.as_os_str(), file.display().to_string()));
-        let position = ("position", OsStr::new(&row.position), row.position.clone());
+        let files = files
+            .map(|(identity, file)| ("file", Shared::File(identity), file.display().to_string()));
+        let position = ("position", Shared::Position(&row.position), row.position.clone());
         for (kind, key, text) in files.chain([position]) {
-            let others = seen.entry((kind, key)).or_default();
+            let others = seen.entry(key).or_default();
             if let Some(other) =
                 others.iter().find(|other| other.split != row.split && other.meets(row))
             {

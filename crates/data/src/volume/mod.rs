@@ -32,7 +32,6 @@ pub use statistics::{ChannelStatistics, volume_statistics};
 pub use tiff::{TiffCompression, TiffVolume, TiffWriteConfig, VolumeWriter, write_volume};
 pub use windows::VolumeWindows;
 
-pub(crate) use manifest::real_path;
 pub(crate) use memory::cut;
 pub(crate) use source::are_labels;
 pub(crate) use tiff::StripPlace;

@@ -18,6 +18,8 @@ mod damage;
 mod faults;
 mod folder;
 mod generated;
+#[cfg(unix)]
+mod hard_links;
 mod image_manifests;
 #[cfg(feature = "burn")]
 mod large;

@@ -48,6 +48,19 @@ pub enum QuantizeError {
         /// The layer.
         layer: String,
     },
+    /// Two parts of a layer's name give its weights different formats.
+    #[error(
+        "`{first}` and `{second}` are parts of one layer, `{layer}`, and give its weights different \
+         formats; give one, or give that of `{layer}`"
+    )]
+    TwoFormats {
+        /// The full name of the layer.
+        layer: String,
+        /// The part that was given first.
+        first: String,
+        /// A part with another format.
+        second: String,
+    },
     /// A layer that is to have a format of weights has no weights.
     #[error("layer `{layer}` has no weights, so that it has no bits of weights")]
     NoWeights {

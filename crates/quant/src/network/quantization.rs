@@ -113,9 +113,14 @@ impl Quantization {
 
     /// The format of one layer's weights, by the names that [`keep`](Self::keep) accepts. The layer
     /// is then quantized also in a tail that [`float_tail`](Self::float_tail) keeps in f32.
+    ///
+    /// The full name `conv+norm+relu` has priority over `conv`, in any order. A second call with the
+    /// same name replaces the first.
     #[must_use]
     pub fn layer(mut self, name: impl Into<String>, format: WeightFormat) -> Self {
-        self.formats.push((name.into(), format));
+        let name = name.into();
+        self.formats.retain(|(other, _)| *other != name);
+        self.formats.push((name, format));
         self
     }
 
@@ -177,8 +182,8 @@ impl Quantization {
     /// Checks that the layers that are named exist, and have weights if they are given a format.
     ///
     /// # Errors
-    /// [`QuantizeError::NoSuchLayer`], [`QuantizeError::KeptAndQuantized`] or
-    /// [`QuantizeError::NoWeights`].
+    /// [`QuantizeError::NoSuchLayer`], [`QuantizeError::KeptAndQuantized`],
+    /// [`QuantizeError::NoWeights`] or [`QuantizeError::TwoFormats`].
     pub fn check(&self, graph: &Graph) -> Result<(), QuantizeError> {
         self.kept(&Steps::new(graph, self.joins_sums())).map(drop)
     }
@@ -200,6 +205,7 @@ impl Quantization {
                 return Err(QuantizeError::NoWeights { layer: name.clone() });
             }
         }
+        steps.list.iter().try_for_each(|step| self.refuse_two_formats(step))?;
         let is_tail = if self.has_float_tail { tail(steps) } else { vec![false; steps.list.len()] };
         let reason = |(step, is_tail): (&Step, bool)| {
             let is_kept = self.is_kept(step);
@@ -215,14 +221,34 @@ impl Quantization {
         self.kept.iter().any(|name| step.is_named(name))
     }
 
-    /// The format of a step's weights; the last one that was set.
+    /// The formats that are given to a step by its full name, or without one by parts of it.
+    fn given<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = &'a (String, WeightFormat)> {
+        let is_full = self.formats.iter().any(|(name, _)| step.name == *name);
+        let is_meant =
+            move |name: &str| if is_full { step.name == name } else { step.is_named(name) };
+        self.formats.iter().filter(move |(name, _)| is_meant(name))
+    }
+
+    /// Returns an error for a step to which two parts of its name give different formats.
+    fn refuse_two_formats(&self, step: &Step) -> Result<(), QuantizeError> {
+        let Some((first, format)) = self.given(step).next() else { return Ok(()) };
+        match self.given(step).find(|(_, other)| other != format) {
+            None => Ok(()),
+            Some((second, _)) => Err(QuantizeError::TwoFormats {
+                layer: step.name.clone(),
+                first: first.clone(),
+                second: second.clone(),
+            }),
+        }
+    }
+
+    /// The format of a step's weights.
     ///
     /// Without one, weights of a network that has learnt to round, as `has_schemes` says of it, have
     /// four bits if each channel has a step with codes of four bits: the weights stay the same. A
     /// channel is a group, so that biases are counted in a fraction of its step.
     pub(super) fn format(&self, step: &Step, has_schemes: bool) -> WeightFormat {
-        let named = self.formats.iter().rev().find(|(name, _)| step.is_named(name));
-        if let Some(format) = named.map(|(_, format)| *format).or(self.weights) {
+        if let Some(format) = self.given(step).next().map(|(_, format)| *format).or(self.weights) {
             return format;
         }
         let Parameters { weights, bias } = step.work.parameters.as_ref();

@@ -17,6 +17,7 @@ mod low_bits;
 mod memory;
 #[cfg(feature = "burn")]
 mod modules;
+mod named_formats;
 mod network;
 mod onnx;
 mod ports;

@@ -10,7 +10,7 @@ use updraft_trainer::Event;
 use super::event_file::EventFile;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
-use crate::bounded::{LINE_BYTES, check_regular, read_line};
+use crate::bounded::{LINE_BYTES, METRICS_BYTES, check_no_pipe, open_own, read_line};
 use crate::config::LogPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -47,14 +47,14 @@ impl Metrics {
         let lines = recorded.texts.into_iter().zip(recorded.lines);
         let kept: Vec<(String, Value)> = lines.filter(|(_, value)| is_before(value)).collect();
         let partial = folder.path().join(format!(".{METRICS}.partial"));
-        let write = || -> io::Result<BufWriter<File>> {
-            let mut file = BufWriter::new(File::create(&partial)?);
+        check_no_pipe(&partial)?;
+        let mut file = BufWriter::new(File::create(&partial).map_err(failed)?);
+        let mut write = || -> io::Result<()> {
             kept.iter().try_for_each(|(line, _)| writeln!(file, "{line}"))?;
             file.flush()?;
-            fs::rename(&partial, &path)?;
-            Ok(file)
+            fs::rename(&partial, &path)
         };
-        let file = write().map_err(|cause| {
+        write().map_err(|cause| {
             // Remove the incomplete file from a full disk.
             let _ = fs::remove_file(&partial);
             failed(cause)
@@ -146,16 +146,15 @@ impl RecordedMetrics {
 /// The lines of a run's `metrics.jsonl`; empty if there is no file.
 ///
 /// # Errors
-/// [`RunError::Io`].
+/// [`RunError::Io`], and [`RunError::TooLarge`] for more than 4 GiB.
 pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
     let path = folder.path().join(METRICS);
     let mut recorded = RecordedMetrics::default();
     if !path.exists() {
         return Ok(recorded);
     }
-    check_regular(&path)?;
     let failed = |cause| RunError::io("read", &path, cause);
-    let mut file = BufReader::new(File::open(&path).map_err(failed)?);
+    let mut file = BufReader::new(open_own(&path, METRICS_BYTES)?);
     let mut number = 0;
     while let Some((line, has_end)) = read_line(&mut file, LINE_BYTES).map_err(failed)? {
         number += 1;

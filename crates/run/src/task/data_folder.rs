@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use updraft_data::FileIdentity;
+
 use crate::error::RunError;
 
 /// The data folder, and the advice in the error for a missing file.
@@ -33,11 +35,10 @@ pub fn refuse_folder(dir: Option<&Path>) -> Result<(), RunError> {
 /// Returns an error if a file or folder is named twice: training samples would be test samples,
 /// too.
 fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
-    let mut seen: Vec<(PathBuf, &PathBuf)> = Vec::new();
+    let mut seen: Vec<(FileIdentity, &PathBuf)> = Vec::new();
     for path in paths {
-        // A path that cannot be resolved is reported when it is opened.
-        let Ok(place) = path.canonicalize() else { continue };
-        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == place) {
+        let identity = FileIdentity::of(path);
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == identity) {
             let reason = format!(
                 "`{}` and `{}` are the same: what is learned from would also be tested; name each \
                  once",
@@ -46,7 +47,7 @@ fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
             );
             return Err(RunError::Unusable { reason });
         }
-        seen.push((place, path));
+        seen.push((identity, path));
     }
     Ok(())
 }
@@ -76,5 +77,33 @@ impl DataFolder<'_> {
         }
         refuse_the_same(&paths)?;
         Ok(paths)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_named_twice_is_refused_under_any_name() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        for name in ["a.csv", "b.csv"] {
+            std::fs::write(dir.path().join(name), "x\n1\n").expect("written");
+        }
+        let find = |names: [&str; 2]| {
+            let names = names.map(PathBuf::from);
+            DataFolder { dir: Some(dir.path()), how_to_get: None }.find(&[&names[0], &names[1]])
+        };
+        find(["a.csv", "b.csv"]).expect("two files");
+        let refused = |names: [&str; 2]| {
+            let error = find(names).expect_err("one file").to_string();
+            assert!(error.contains("what is learned from would also be tested"), "{error}");
+        };
+        refused(["a.csv", "./a.csv"]);
+        #[cfg(unix)]
+        {
+            std::fs::hard_link(dir.path().join("a.csv"), dir.path().join("c.csv")).expect("a link");
+            refused(["a.csv", "c.csv"]);
+        }
     }
 }

@@ -19,7 +19,6 @@ mod prediction_table;
 mod pretrained;
 mod quantizable;
 mod resident;
-mod resolved_path;
 mod table_prediction;
 mod tables;
 mod tile;

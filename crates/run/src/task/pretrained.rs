@@ -38,7 +38,7 @@ pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
         );
         return Err(RunError::Unusable { reason });
     }
-    folder.served_checkpoint(&plan).map_err(|error| refuse_run(KEY, path, &error))
+    folder.served_checkpoint(&plan).map_err(|error| refuse_run(KEY, path, error))
 }
 
 /// An encoder with the parameters of a checkpoint's encoder.
@@ -69,11 +69,12 @@ pub(super) fn named_run(key: &str, path: &Path) -> Result<(RunFolder, Plan), Run
         let plan = folder.plan(TASKS)?;
         Ok((folder, plan))
     });
-    opened.map_err(|error| refuse_run(key, path, &error))
+    opened.map_err(|error| refuse_run(key, path, error))
 }
 
 /// The error of a run that a key names and that cannot be used.
-pub(super) fn refuse_run(key: &str, path: &Path, cause: &RunError) -> RunError {
+pub(super) fn refuse_run(key: &str, path: &Path, cause: RunError) -> RunError {
+    let cause = cause.without_choice(path);
     let reason = format!("`{key}` is `{}`; it must be a trained run: {cause}", path.display());
     RunError::Unusable { reason }
 }

@@ -183,9 +183,7 @@ pub trait CalibrationSamples {
         watch: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Option<Sensitivity>, RunError>;
 
-    /// Writes the choice into the run's folder, where [`Quantizable::calibration`] finds it.
-    ///
-    /// # Errors
-    /// [`RunError::Data`] where it cannot be written.
-    fn write(&self, folder: &RunFolder) -> Result<(), RunError>;
+    /// The choice as a file of the run's folder, where [`Quantizable::calibration`] finds it: its name
+    /// and its content. `None` if nothing has to be stored.
+    fn file(&self) -> Option<(&'static str, Vec<u8>)>;
 }

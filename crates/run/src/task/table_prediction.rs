@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use updraft_data::Delimiter;
+use updraft_data::{Delimiter, FileIdentity};
 
-use super::resolved_path::resolved;
 use crate::error::RunError;
 
 /// The settings of predicting the rows of a table into another one.
@@ -60,7 +59,7 @@ impl TablePrediction {
         if self.output.is_dir() {
             return refuse(format!("`{output}` is a folder; name a file to write"));
         }
-        if resolved(&self.input) == resolved(&self.output) {
+        if FileIdentity::of(&self.input) == FileIdentity::of(&self.output) {
             return refuse(format!(
                 "the output and the input are one file, `{output}`, which would be overwritten; \
                  name another"

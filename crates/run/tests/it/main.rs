@@ -7,6 +7,7 @@ mod folders;
 mod image_to_image;
 mod inheriting;
 mod int8;
+mod long_files;
 mod long_values;
 mod masked_images;
 mod plans;

@@ -1,23 +1,50 @@
 //! Every combination of values, once each, in a random order.
 
+use crate::error::TuneError;
 use crate::random::Random;
 use crate::space::{Point, Space};
 
 /// The most points of a grid.
 const MOST_POINTS: usize = 1_000_000;
 
-/// All points of a grid in the order of the trials; `None` for more than a million points.
-pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Option<Vec<Point>> {
+/// The values of each parameter, and the number of their combinations.
+///
+/// # Errors
+/// [`TuneError::Setting`] for more than a million combinations.
+fn axes(space: &Space, per_number: usize) -> Result<(Vec<Vec<f64>>, usize), TuneError> {
     let (mut axes, mut all) = (Vec::new(), 1_usize);
     for parameter in space.parameters() {
         // Checked before the axis is built: it may be longer than the memory.
-        if parameter.grid_count(per_number) > MOST_POINTS {
-            return None;
-        }
-        let axis = parameter.grid(per_number);
-        all = all.checked_mul(axis.len()).filter(|all| *all <= MOST_POINTS)?;
+        let count = parameter.grid_count(per_number);
+        let axis = if count > MOST_POINTS { None } else { Some(parameter.grid(per_number)) };
+        let product = axis.as_ref().and_then(|axis| all.checked_mul(axis.len()));
+        let (Some(axis), Some(product)) = (axis, product.filter(|all| *all <= MOST_POINTS)) else {
+            return Err(TuneError::setting(
+                "tune.sampler",
+                "a grid of more than a million points",
+                "one of fewer, or another sampler",
+            ));
+        };
+        all = product;
         axes.push(axis);
     }
+    Ok((axes, all))
+}
+
+/// Checks the number of points of a grid, without the points.
+///
+/// # Errors
+/// As [`points`].
+pub(crate) fn check(space: &Space, per_number: usize) -> Result<(), TuneError> {
+    axes(space, per_number).map(drop)
+}
+
+/// All points of a grid in the order of the trials.
+///
+/// # Errors
+/// [`TuneError::Setting`] for more than a million points.
+pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Result<Vec<Point>, TuneError> {
+    let (axes, all) = axes(space, per_number)?;
     let mut points: Vec<Point> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for index in 0..all {
@@ -34,7 +61,7 @@ pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Option<Vec<
         }
     }
     Random::new(seed, 0).shuffle(&mut points);
-    Some(points)
+    Ok(points)
 }
 
 #[cfg(test)]
@@ -60,12 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_that_is_too_large_is_none() {
+    fn a_grid_that_is_too_large_is_refused() {
         let text =
             (0..8).map(|at| format!("k{at} = {{ kind = \"float\", low = 0.0, high = 1.0 }}\n"));
         let text: String = text.collect();
         let space = Space::read(&toml::from_str(&text).expect("TOML")).expect("a space");
-        assert!(points(&space, 10, 1).is_none());
+        let error = points(&space, 10, 1).expect_err("refused").to_string();
+        assert!(error.contains("a grid of more than a million points"), "{error}");
+        assert!(check(&space, 10).is_err() && check(&space, 5).is_ok());
     }
 
     #[test]
@@ -79,7 +108,7 @@ mod tests {
         ] {
             let space = toml::from_str(&format!("a = {{ {range} }}")).expect("TOML");
             let space = Space::read(&space).expect("a space");
-            assert!(points(&space, per_number, 1).is_none(), "{range}");
+            assert!(points(&space, per_number, 1).is_err(), "{range}");
         }
     }
 }

@@ -6,4 +6,5 @@ mod grid;
 mod proposer;
 mod tpe;
 
+pub(crate) use grid::check as check_grid;
 pub(crate) use proposer::Proposer;

@@ -26,14 +26,7 @@ impl Proposer {
             SamplerSettings::Evolution { population } => Kind::Evolution(Evolution { population }),
             SamplerSettings::Random {} => Kind::Random,
             SamplerSettings::Grid { points } => {
-                let points = grid::points(&settings.space, points, settings.seed);
-                Kind::Grid(points.ok_or_else(|| {
-                    TuneError::setting(
-                        "tune.sampler",
-                        "a grid of more than a million points",
-                        "one of fewer, or another sampler",
-                    )
-                })?)
+                Kind::Grid(grid::points(&settings.space, points, settings.seed)?)
             }
         }))
     }

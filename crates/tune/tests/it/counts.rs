@@ -72,6 +72,24 @@ fn a_count_out_of_its_range_is_refused_before_a_folder_is_made() {
 }
 
 #[test]
+fn a_grid_of_too_many_points_is_refused_by_the_check_of_a_study() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let range = "{ kind = \"float\", low = 0.0, high = 1.0 }";
+    let two = toml::from_str(&format!("a = {range}\nb = {range}")).expect("TOML");
+    let grid = |points: usize| {
+        let grid = settings(SamplerSettings::Grid { points }, None);
+        StudySettings { space: Space::read(&two).expect("a space"), ..grid }
+    };
+    Study::check(dir.path(), &grid(1000)).expect("a million points");
+    let error = Study::check(dir.path(), &grid(1001)).expect_err("more");
+    let expected = "`tune.sampler` is a grid of more than a million points; it must be one of \
+                    fewer, or another sampler";
+    assert_eq!(error.to_string(), expected);
+    let opened = Study::open(dir.path(), grid(1_000_000)).err().expect("refused");
+    assert_eq!(opened.to_string(), expected);
+}
+
+#[test]
 fn long_values_and_keys_are_cut_in_errors() {
     let key = "k".repeat(60_000);
     for text in [

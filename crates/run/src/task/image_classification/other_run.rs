@@ -32,7 +32,7 @@ impl OtherRun {
         let other = Self::open(key, path)?;
         other.check_task()?;
         let served = other.folder.served_checkpoint(&other.plan);
-        served.map(drop).map_err(|error| refuse_run(key.name(), path, &error))
+        served.map(drop).map_err(|error| refuse_run(key.name(), path, error))
     }
 
     /// The error of a run that is something else than the key needs.
@@ -45,7 +45,7 @@ impl OtherRun {
     pub(super) fn fingerprint(&self) -> Result<String, RunError> {
         let path = self.folder.served_checkpoint(&self.plan);
         let hash = path.and_then(|path| Ok(export_hash(&path)?));
-        hash.map_err(|error| refuse_run(self.key, &self.path, &error))
+        hash.map_err(|error| refuse_run(self.key, &self.path, error))
     }
 
     /// A value of the run's plan.

@@ -158,7 +158,7 @@ impl<N: Classifier> CalibrationSamples for CalibrationImages<'_, N> {
         measured(observation, settings, batches, &Accuracy, watch)
     }
 
-    fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        Ok(self.split.write(&self.set, folder.path().join(CALIBRATION))?)
+    fn file(&self) -> Option<(&'static str, Vec<u8>)> {
+        Some((CALIBRATION, self.split.to_json(&self.set)))
     }
 }

@@ -74,11 +74,25 @@ pub(super) fn open_sources(
             let train = open(&paths[0], "training")?;
             Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
         }
-        DataSource::Folders { test, .. } => listed(&paths, test, |path| {
-            let folder = ImageFolder::open(path)?;
-            notes.extend(in_place(path, folder.passed_over()));
-            Ok(Arc::new(folder))
-        }),
+        DataSource::Folders { test, .. } => {
+            let mut open = |path: &Path| -> Result<ImageFolder, RunError> {
+                let folder = ImageFolder::open(path)?;
+                notes.extend(in_place(path, folder.passed_over()));
+                Ok(folder)
+            };
+            let first = open(&paths[0])?;
+            Ok(match test {
+                TestPlan::Apart(_) => {
+                    let second = open(&paths[1])?;
+                    first.check_apart(&second)?;
+                    Opened::Apart { train: Arc::new(first), test: Arc::new(second) }
+                }
+                TestPlan::HeldOut(share) => {
+                    first.check_no_repeats()?;
+                    Opened::Together { all: Arc::new(first), test_fraction: *share }
+                }
+            })
+        }
         DataSource::Manifest { test, path_column, class_column, .. } => match test {
             TestPlan::Apart(_) => {
                 let manifests: [&Path; 2] = [&paths[0], &paths[1]];
@@ -106,19 +120,6 @@ pub(super) fn open_sources(
 /// The files that a source skipped, with its path.
 fn in_place(path: &Path, passed_over: &PassedOver) -> Option<String> {
     passed_over.message().map(|message| format!("`{}`: {message}", path.display()))
-}
-
-/// Opens one or two sets with `open`.
-fn listed(
-    paths: &[PathBuf],
-    test: &TestPlan,
-    mut open: impl FnMut(&Path) -> Result<Arc<dyn ImageSource>, RunError>,
-) -> Result<Opened, RunError> {
-    let train = open(&paths[0])?;
-    Ok(match test {
-        TestPlan::Apart(_) => Opened::Apart { train, test: open(&paths[1])? },
-        TestPlan::HeldOut(share) => Opened::Together { all: train, test_fraction: *share },
-    })
 }
 
 fn cifar(path: &Path, labels: CifarLabels, report: Report<'_>) -> Result<Opened, RunError> {

@@ -2,28 +2,30 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use updraft_data::FileIdentity;
 
 use crate::error::RunError;
 use crate::task::FilePrediction;
-use crate::task::resolved_path::resolved;
 
 /// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
 const MOST_VOXELS: usize = 1 << 26;
 
 /// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
 pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
-    let mut others: Vec<(&str, PathBuf)> = vec![("the input", resolved(&request.input))];
-    others.extend(request.truth.as_deref().map(|truth| ("the ground truth", resolved(truth))));
+    let mut others = vec![("the input", FileIdentity::of(&request.input))];
+    let truth = request.truth.as_deref();
+    others.extend(truth.map(|truth| ("the ground truth", FileIdentity::of(truth))));
     let with = request.compare_with.as_deref();
-    others.extend(with.map(|with| ("the prediction to compare with", resolved(with))));
+    others.extend(with.map(|with| ("the prediction to compare with", FileIdentity::of(with))));
     let mut written: Vec<(&str, &Path)> = vec![("the output", &request.output)];
     if let Some(files) = &request.components {
         written.push(("the components", &files.labels));
         written.push(("the table of components", &files.table));
     }
     for (what, path) in written {
-        let own = resolved(path);
+        let own = FileIdentity::of(path);
         if let Some((other, _)) = others.iter().find(|(_, other)| *other == own) {
             let reason = format!(
                 "{what} and {other} are one file, `{}`, which would be overwritten; name another",

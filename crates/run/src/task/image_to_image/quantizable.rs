@@ -232,9 +232,9 @@ impl<const D: usize, N: ImageNetwork<D>> CalibrationSamples for CalibrationPatch
         }
     }
 
-    /// Nothing has to be stored: the plan of the run has the seed.
-    fn write(&self, _: &RunFolder) -> Result<(), RunError> {
-        Ok(())
+    /// The plan of the run has the seed.
+    fn file(&self) -> Option<(&'static str, Vec<u8>)> {
+        None
     }
 }
 

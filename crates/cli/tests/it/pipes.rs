@@ -1,0 +1,65 @@
+//! Pipes in the place where a file of a run or of a study is expected.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::command::{Said, said, succeed, tiny, updraft};
+use crate::tune::CONFIG;
+
+fn pipe(path: &Path) {
+    let _ = fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+}
+
+/// Runs the program, which must not wait for the pipe.
+fn run(dir: &Path, arguments: &[&str]) -> Said {
+    let mut command = updraft(dir, arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let began = Instant::now();
+    while child.try_wait().expect("a process").is_none() {
+        if began.elapsed() > Duration::from_secs(240) {
+            child.kill().expect("killed");
+            panic!("{arguments:?} waits for a pipe");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    said(child.wait_with_output().expect("it ended"))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_pipe_as_the_list_of_batch_sizes_is_replaced() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let list = dir.path().join("runs/batch-sizes.json");
+    fs::create_dir(dir.path().join("runs")).expect("made");
+    pipe(&list);
+    let sets = ["train.batch=auto", "train.auto_batch={least=2,most=2,budget_mib=9999}"];
+    let sets = sets.iter().flat_map(|set| ["--set", *set]).collect::<Vec<_>>();
+    let trained = run(dir.path(), &tiny(&sets));
+    assert_eq!(trained.code, 0, "{}", trained.stderr);
+    assert!(list.is_file());
+}
+
+#[test]
+fn pipes_as_files_of_a_division_and_of_a_study_are_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let name = folder.to_str().expect("text");
+    pipe(&dir.path().join(&folder).join("calibration.json"));
+    let refused = run(dir.path(), &["quantize", name]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("it is not a regular file"), "{}", refused.stderr);
+
+    fs::write(dir.path().join("c.toml"), CONFIG).expect("written");
+    fs::create_dir(dir.path().join("s")).expect("made");
+    pipe(&dir.path().join("s/journal.jsonl"));
+    for more in [&[][..], &["--dry-run"]] {
+        let arguments = [&["tune", "c.toml", "--study", "s"][..], more].concat();
+        let refused = run(dir.path(), &arguments);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("it is not a regular file"), "{}", refused.stderr);
+    }
+}
