@@ -13,6 +13,7 @@ use updraft_trainer::checkpoint_step;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::by_sample;
 
 /// A network in int8 that was quantized from a run's model; it computes on the CPU.
 ///
@@ -73,7 +74,7 @@ impl Int8Network {
         let expected = quantizer.int8_shapes(folder)?;
         let found = Int8Shapes::of(&model);
         if found.as_ref() != Some(&expected) {
-            let found = found.map_or("several inputs or outputs".to_owned(), |it| it.to_string());
+            let found = found.map_or("several inputs".to_owned(), |it| it.to_string());
             return Err(RunError::OtherInt8 {
                 path: path(),
                 expected: expected.to_string(),
@@ -102,27 +103,49 @@ impl Int8Network {
     /// - returns: `[batch, …]`
     ///
     /// # Panics
-    /// If the inputs have another shape.
+    /// If the inputs have another shape, or there are several outputs.
     #[must_use]
     pub fn forward<const I: usize, const O: usize>(&self, inputs: Tensor<I>) -> Tensor<O> {
+        let mut outputs = self.forward_all(inputs);
+        assert_eq!(outputs.len(), 1, "the outputs of the network");
+        outputs.remove(0)
+    }
+
+    /// The same with all outputs, which have as many axes.
+    ///
+    /// # Panics
+    /// If the inputs have another shape.
+    #[must_use]
+    pub fn forward_all<const I: usize, const O: usize>(&self, inputs: Tensor<I>) -> Vec<Tensor<O>> {
         let workspace = &mut self.workspace.borrow_mut();
         self.model.forward(self.isa, inputs, workspace, self.threads)
     }
 
-    /// The same on slices: samples one after the other, channels first.
+    /// The same on slices: samples one after the other, channels first, and of each sample all
+    /// outputs.
     ///
     /// # Panics
     /// If the inputs are not a whole number of samples.
     #[must_use]
     pub fn outputs(&self, inputs: &[f32]) -> Vec<f32> {
-        let numbers = |shape: &[usize]| shape.iter().product::<usize>();
-        let output = self.model.outputs().next().map_or(0, |port| numbers(&port.shape));
-        let batch = inputs.len() / numbers(&self.model.inputs()[0].shape);
-        let mut outputs = vec![0.0; batch * output];
         let workspace = &mut self.workspace.borrow_mut();
-        self.model.run(self.isa, inputs, &mut outputs, workspace, self.threads);
-        outputs
+        run_by_sample(&self.model, inputs, (self.isa, self.threads), workspace)
     }
+}
+
+/// The numbers of all outputs of a model with one input, sample by sample.
+pub(crate) fn run_by_sample(
+    model: &QuantizedModel,
+    inputs: &[f32],
+    (isa, threads): (Isa, usize),
+    workspace: &mut Workspace,
+) -> Vec<f32> {
+    let samples = inputs.len() / model.inputs()[0].numbers();
+    let mut outputs: Vec<Vec<f32>> =
+        model.outputs().map(|port| vec![0.0; samples * port.numbers()]).collect();
+    let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    model.run_all(isa, &[inputs], &mut slices, workspace, threads);
+    by_sample(outputs, samples)
 }
 
 /// The file's fingerprint; a network has too many numbers.
@@ -134,29 +157,29 @@ impl fmt::Debug for Int8Network {
     }
 }
 
-/// The shapes of a network with one input and one output, without the batch.
+/// The shapes of a network with one input, without the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Int8Shapes {
     /// The shape of an input, channels first.
     pub input: Vec<usize>,
-    /// The shape of an output, channels first.
-    pub output: Vec<usize>,
+    /// The shape of each output, channels first.
+    pub outputs: Vec<Vec<usize>>,
 }
 
 impl Int8Shapes {
-    /// Those of a model; `None` if it has several inputs or outputs.
+    /// Those of a model; `None` if it has several inputs.
     fn of(model: &QuantizedModel) -> Option<Self> {
         let [input] = model.inputs() else { return None };
-        let mut outputs = model.outputs();
-        let output = outputs.next()?;
-        let is_single = outputs.next().is_none();
-        is_single.then(|| Self { input: input.shape.clone(), output: output.shape.clone() })
+        let outputs = model.outputs().map(|port| port.shape.clone()).collect();
+        Some(Self { input: input.shape.clone(), outputs })
     }
 }
 
-/// `[3, 16, 16] to [10]`.
+/// `[3, 16, 16] to [10]`, several outputs with "and" between them.
 impl fmt::Display for Int8Shapes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} to {:?}", self.input, self.output)
+        let outputs: Vec<String> =
+            self.outputs.iter().map(|output| format!("{output:?}")).collect();
+        write!(f, "{:?} to {}", self.input, outputs.join(" and "))
     }
 }

@@ -45,7 +45,7 @@ pub use config::{
 pub use task::{
     Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Int8Forward, Line, LoadedModel,
     NeedsSingleRank, Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches,
-    StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, measured,
+    StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, by_sample, evaluated, measured,
     refuse_folder,
 };
 

@@ -107,7 +107,7 @@ impl TrainedModel {
         folder.refuse_other_model(&plan)?;
         let network = Int8Network::open(folder, &plan)?;
         let device = open(&select(&DeviceSpec::Cpu, &probe())?)?;
-        let loaded = plan.quantizer()?.load_int8(folder, network, &device)?;
+        let loaded = plan.quantizer()?.load_int8(&plan, folder, network, &device)?;
         Ok(Self { loaded, policy: plan.precision, device })
     }
 

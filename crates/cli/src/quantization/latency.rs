@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use updraft_quant::slices::Isa;
-use updraft_quant::{Port, QuantizedModel, Workspace};
+use updraft_quant::{QuantizedModel, Workspace};
 use updraft_run::Quantizable;
 
 /// Timed runs of each batch size, and warm-up runs.
@@ -34,7 +34,9 @@ pub(super) fn latency(
 ) -> Latency {
     let len = batch * network.input_shape().iter().product::<usize>();
     let x: Vec<f32> = inputs.iter().copied().cycle().take(len).collect();
-    let mut y = vec![0.0; batch * model.outputs().map(Port::numbers).sum::<usize>()];
+    let mut y: Vec<Vec<f32>> =
+        model.outputs().map(|port| vec![0.0; batch * port.numbers()]).collect();
+    let mut y: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
     let mut workspace = Workspace::new();
     let (mut of_f32, mut of_int8) = (Vec::new(), Vec::new());
     for run in 0..WARM_UP + TIMED {
@@ -43,7 +45,7 @@ pub(super) fn latency(
         let _ = network.outputs(&x);
         let took = started.elapsed().as_secs_f64() * 1e3;
         let started = Instant::now();
-        model.run(isa, &x, &mut y, &mut workspace, threads);
+        model.run_all(isa, &[&x[..]], &mut y, &mut workspace, threads);
         if run >= WARM_UP {
             of_f32.push(took);
             of_int8.push(started.elapsed().as_secs_f64() * 1e3);

@@ -104,7 +104,9 @@ impl QuantizeFlags {
         }
         by.check(&graph)
             .map_err(|error| refused(format!("{}: {error}", self.names_layer(&error))))?;
-        let Some(budget) = settings.budget else { return Ok(()) };
+        let Some(budget) = settings.budget.filter(|_| quantizer.knows_sizes()) else {
+            return Ok(());
+        };
         let name = if self.budget.is_some() { "--budget" } else { "`quantize.budget`" };
         by.check_budget(&graph, &settings.formats(), budget)
             .map_err(|error| refused(format!("{name}: {error}")))

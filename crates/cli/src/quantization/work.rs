@@ -5,7 +5,7 @@ use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::slices::Isa;
 use updraft_quant::{Arithmetic, Evaluation, QuantizedModel};
-use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunError, RunFolder};
+use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunError, RunFolder, by_sample};
 
 use super::batches::{Batches, STOPPED};
 use super::bits::Bits;
@@ -77,7 +77,7 @@ impl Quantizing<'_> {
         let Self { folder, checkpoint, model: mut network, device_name } = self;
         let inputs = network.first_inputs().context("the test data")?;
         ensure!(!inputs.is_empty(), "the test set has no sample");
-        let each = network.input_shape().iter().product();
+        let each: usize = network.input_shape().iter().product();
         if let Some(factor) = settings.outliers {
             steps.take("plant outliers", |label| {
                 display.line(label);
@@ -95,7 +95,7 @@ impl Quantizing<'_> {
                 return Err(RunError::NotFinite { run, what }.into());
             }
             let graph = network.capture()?;
-            let both = [&right, &graph.forward(&inputs).remove(0)];
+            let both = [&right, &by_sample(graph.forward(&inputs), inputs.len() / each)];
             let both = both.map(|outputs| &outputs[..]);
             match graph.has_schemes() {
                 true => ensure_same_in_codes(both)?,
@@ -115,7 +115,8 @@ impl Quantizing<'_> {
                 let seen = chosen.batches()?.0.next().transpose();
                 let seen = seen.map_err(anyhow::Error::from_boxed)?.unwrap_or_default();
                 let seen = &seen[..seen.len().min(inputs.len())];
-                let both = [&network.outputs(seen), &equalized.forward(seen).remove(0)];
+                let captured = by_sample(equalized.forward(seen), seen.len() / each);
+                let both = [&network.outputs(seen), &captured];
                 ensure_same(both.map(|outputs| &outputs[..]), SAME, "as equalized")?;
                 anyhow::Ok(equalized)
             })?

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::command::{Said, json, run, said, succeed, tiny, updraft};
 
 /// Runs a command on a number of threads and insists on success.
-fn on_threads(dir: &Path, arguments: &[&str], threads: &str) -> Said {
+pub(crate) fn on_threads(dir: &Path, arguments: &[&str], threads: &str) -> Said {
     let mut command = updraft(dir, arguments);
     let said = said(command.env("RAYON_NUM_THREADS", threads).output().expect("it starts"));
     assert_eq!(said.code, 0, "{arguments:?}: {}", said.stderr);

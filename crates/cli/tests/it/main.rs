@@ -16,6 +16,8 @@ mod hostile;
 mod hostile_tasks;
 mod inputs;
 mod int8;
+mod int8_tables;
+mod int8_volumes;
 mod keys;
 mod library;
 mod lost;

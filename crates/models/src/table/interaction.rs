@@ -110,6 +110,12 @@ impl InteractionConfig {
         TableNetConfigError::check_dropout(self.dropout)
     }
 
+    /// The numbers that [`InteractionNet::embed`] returns for a row.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        (self.features.class_counts.len() + self.features.numbers) * self.embedding
+    }
+
     /// Multiply-adds of the forward pass of one row.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
@@ -207,7 +213,39 @@ impl InteractionNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
+        self.forward_tokens(self.tokens(classes, numbers))
+    }
+
+    /// The embeddings of all features of each row, one after the other.
+    ///
+    /// # Shapes
+    /// - `classes`, `numbers`: as of [`forward`](Self::forward)
+    /// - returns: `[rows, inputs]`, see [`InteractionConfig::inputs`]
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2> {
         let tokens = self.tokens(classes, numbers);
+        let [rows, count, size] = tokens.dims();
+        tokens.reshape([rows, count * size])
+    }
+
+    /// The outputs for rows that [`embed`](Self::embed) returned.
+    ///
+    /// # Panics
+    /// If the shape is another one.
+    #[must_use]
+    pub fn forward_embedded(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
+        let [rows, width] = features.dims();
+        let of_numbers = self.number_scales.as_ref().map(|scales| scales.val().dims()[1]);
+        let of_classes = self.categories.vectors().first().map(|vectors| vectors.dims()[1]);
+        let size = of_numbers.or(of_classes).expect("a network has features");
+        self.forward_tokens(features.reshape([rows, width / size, size]))
+    }
+
+    /// The outputs for the embeddings of all features, `[rows, features, embedding]`.
+    fn forward_tokens(&self, tokens: Tensor<3>) -> Vec<Tensor<2>> {
         let [rows, count, size] = tokens.dims();
         let products = pair_products(&tokens);
         let attended = match &self.attention {

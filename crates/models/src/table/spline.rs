@@ -79,6 +79,12 @@ impl SplineNetConfig {
         self.network().validate().map_err(|cause| TableNetConfigError::Splines { cause })
     }
 
+    /// The numbers that [`SplineNet::embed`] returns for a row: the inputs of the first layer.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.features.width(self.embedding)
+    }
+
     /// Multiply-adds of the forward pass of one row: the non-zero basis functions and the base
     /// branch of each edge.
     #[must_use]
@@ -106,8 +112,7 @@ impl SplineNetConfig {
 
     fn network(&self) -> KanConfig {
         let outputs = self.heads.iter().map(|head| head.width()).sum();
-        let inputs = self.features.width(self.embedding);
-        let widths = [&[inputs], &*self.hidden, &[outputs]].concat();
+        let widths = [&[self.inputs()], &*self.hidden, &[outputs]].concat();
         KanConfig::new(widths).with_layer(self.layer.clone())
     }
 }
@@ -136,7 +141,28 @@ impl SplineNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
-        let features = row_features(classes, numbers, self.categories.vectors(), None);
+        self.forward_embedded(self.embed(classes, numbers))
+    }
+
+    /// The embeddings of a row's classes, and its numbers, which the first layer takes.
+    ///
+    /// # Shapes
+    /// - `classes`, `numbers`: as of [`forward`](Self::forward)
+    /// - returns: `[rows, inputs]`, see [`SplineNetConfig::inputs`]
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2> {
+        row_features(classes, numbers, self.categories.vectors(), None)
+    }
+
+    /// The outputs for rows that [`embed`](Self::embed) returned.
+    ///
+    /// # Panics
+    /// If the shape is another one.
+    #[must_use]
+    pub fn forward_embedded(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
         let outputs = self.network.forward(features);
         if self.widths.len() == 1 {
             return vec![outputs];

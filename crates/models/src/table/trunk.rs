@@ -174,8 +174,9 @@ impl TableNetConfig {
         self.hidden.last().copied().unwrap_or_else(|| self.inputs())
     }
 
-    /// The number of inputs of the first layer.
-    fn inputs(&self) -> usize {
+    /// The numbers that [`TableNet::embed`] returns for a row: the inputs of the first layer.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
         let width = self.features.width(self.embedding);
         let more = if self.frequencies > 0 { NUMBER - 1 } else { 0 };
         width + more * self.features.numbers
@@ -259,11 +260,33 @@ impl TableNet {
     /// If the shapes are not those of the configuration's features.
     #[must_use]
     pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
+        self.forward_embedded(self.embed(classes, numbers))
+    }
+
+    /// The embeddings of a row's classes, and its numbers or their periodic embeddings, which the first
+    /// layer takes.
+    ///
+    /// # Shapes
+    /// - `classes`, `numbers`: as of [`forward`](Self::forward)
+    /// - returns: `[rows, inputs]`, see [`TableNetConfig::inputs`]
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2> {
         let periodic = match numbers.dims()[1] {
             0 => None,
             _ => self.periodic.as_ref().map(Periodic::embedding),
         };
-        let features = row_features(classes, numbers, self.categories.vectors(), periodic);
+        row_features(classes, numbers, self.categories.vectors(), periodic)
+    }
+
+    /// The outputs for rows that [`embed`](Self::embed) returned.
+    ///
+    /// # Panics
+    /// If the shape is another one.
+    #[must_use]
+    pub fn forward_embedded(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
         match &self.norm {
             None => self.plain(features),
             Some(norm) => {

@@ -5,6 +5,7 @@ mod dual_autoencoder;
 mod perceptron;
 mod pruning;
 mod separable;
+mod table;
 mod transformer;
 mod unet;
 mod whitened;

@@ -1,4 +1,4 @@
-//! burn's tensors as inputs and outputs of a network: one, or a tuple.
+//! burn's tensors as inputs and outputs of a network: one, a tuple, or a list.
 
 use burn::backend::Capture;
 use burn::backend::ir::TensorId;
@@ -8,7 +8,7 @@ use crate::network::{QuantizedModel, Workspace};
 use crate::slices::Isa;
 
 /// Inputs or outputs of a network for a batch of samples: a tensor whose first axis is
-/// the batch, or a tuple of tensors.
+/// the batch, a tuple of tensors, or for outputs a list of tensors of the same rank.
 pub trait Tensors: Clone {
     /// Creates tensors from data, in order.
     #[doc(hidden)]
@@ -43,6 +43,26 @@ impl<const D: usize> Tensors for Tensor<D> {
 
     fn device(&self) -> Device {
         self.device()
+    }
+}
+
+/// A list of outputs of any length.
+impl<const D: usize> Tensors for Vec<Tensor<D>> {
+    fn from_data(data: &mut dyn Iterator<Item = TensorData>, device: &Device) -> Self {
+        data.map(|data| Tensor::<D>::from_data(data, device)).collect()
+    }
+
+    fn data(self) -> Vec<TensorData> {
+        self.into_iter().flat_map(Tensors::data).collect()
+    }
+
+    fn ids(&self) -> Result<Vec<TensorId>, String> {
+        let ids: Vec<_> = self.iter().map(Tensors::ids).collect::<Result<_, _>>()?;
+        Ok(ids.concat())
+    }
+
+    fn device(&self) -> Device {
+        self.first().expect("a list has a tensor").device()
     }
 }
 

@@ -20,6 +20,8 @@ mod modules;
 mod named_formats;
 mod network;
 mod onnx;
+#[cfg(feature = "burn")]
+mod output_lists;
 mod ports;
 #[cfg(feature = "burn")]
 mod residual;

@@ -7,7 +7,7 @@ use updraft_trainer::{
     Control, Evaluation, Losses, MetricSpec, StepContext, StreamError, Task, evaluate_on_ranks,
 };
 
-use super::evaluate::not_finite;
+use super::evaluate::{load_stored, not_finite};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -22,7 +22,7 @@ pub(super) fn evaluate_int8<W: Workload>(
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
     workload.check(folder)?;
-    let task = Int8Task::of(workload, plan)?;
+    let task = Int8Task::of(workload, plan, folder, device)?;
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     // The network was calibrated on inputs in f32.
     let on = (device, Policy::F32);
@@ -38,14 +38,31 @@ pub(super) fn evaluate_int8<W: Workload>(
 /// The task of a workload, with an int8 network instead of its model.
 pub(super) struct Int8Task<'a, W: Workload> {
     workload: &'a W,
+    /// The task with what was decided after training, if anything was.
+    decided: Option<W::Task>,
     forward: Int8Forward<W>,
+    /// The run's model in f32, if a part of it is computed.
+    model: Option<W::Model>,
 }
 
 impl<'a, W: Workload> Int8Task<'a, W> {
-    pub(super) fn of(workload: &'a W, plan: &Plan) -> Result<Self, RunError> {
+    pub(super) fn of(
+        workload: &'a W,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Self, RunError> {
         let forward = workload.int8_forward();
         let forward = forward.map_err(|reason| plan.kind().refused(Ability::Int8, reason))?;
-        Ok(Self { workload, forward })
+        let model = match forward {
+            Int8Forward::Whole(_) => None,
+            Int8Forward::Behind(_) => Some(load_stored(workload.init(device), plan, folder)?),
+        };
+        Ok(Self { workload, decided: workload.decided(folder)?, forward, model })
+    }
+
+    fn task(&self) -> &W::Task {
+        self.decided.as_ref().unwrap_or_else(|| self.workload.task())
     }
 }
 
@@ -67,38 +84,42 @@ impl<W: Workload> Task<Int8Network> for Int8Task<'_, W> {
         batch: BatchOf<W>,
         device: &Device,
     ) -> Result<(InputOf<W>, TargetOf<W>), StreamError> {
-        self.workload.task().place(batch, device)
+        self.task().place(batch, device)
     }
 
     fn forward(&self, network: &Int8Network, input: InputOf<W>, _: &StepContext) -> OutputOf<W> {
-        (self.forward)(network, input)
+        match (&self.forward, &self.model) {
+            (Int8Forward::Whole(forward), _) => forward(network, input),
+            (Int8Forward::Behind(forward), Some(model)) => forward(model, network, input),
+            (Int8Forward::Behind(_), None) => unreachable!("the model was loaded"),
+        }
     }
 
     fn loss(&self, output: &OutputOf<W>, target: &TargetOf<W>) -> Losses {
-        self.workload.task().loss(output, target)
+        self.task().loss(output, target)
     }
 
     fn samples(&self, target: &TargetOf<W>) -> usize {
-        self.workload.task().samples(target)
+        self.task().samples(target)
     }
 
     fn example(&self, batch: usize, device: &Device) -> (InputOf<W>, TargetOf<W>) {
-        self.workload.task().example(batch, device)
+        self.task().example(batch, device)
     }
 
     fn parts(&self) -> Vec<String> {
-        self.workload.task().parts()
+        self.task().parts()
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
-        self.workload.task().metrics()
+        self.task().metrics()
     }
 
     fn measure(&self, output: &OutputOf<W>, target: &TargetOf<W>) -> Option<Tensor<1>> {
-        self.workload.task().measure(output, target)
+        self.task().measure(output, target)
     }
 
     fn values(&self, score: &ScoreOf<W>) -> Vec<Option<f64>> {
-        self.workload.task().values(score)
+        self.task().values(score)
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn test_outputs<W: Workload>(
         ModelForm::Served => plan.precision,
         ModelForm::Precision(policy) => policy,
         ModelForm::Int8(network) => {
-            let task = Int8Task::of(workload, plan)?;
+            let task = Int8Task::of(workload, plan, folder, device)?;
             // The network was calibrated on inputs in f32.
             let mut pass = EvaluationPass::new(&task, network, &*test, device, Policy::F32);
             return receive(&mut pass);

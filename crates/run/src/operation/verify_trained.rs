@@ -20,7 +20,7 @@ use super::verify::CheckResult;
 use crate::config::Plan;
 use crate::error::{Cause, RunError};
 use crate::folder::RunFolder;
-use crate::int8_network::Int8Network;
+use crate::int8_network::{Int8Network, run_by_sample};
 use crate::task::Opening;
 
 /// The arguments of [`verify_trained`].
@@ -144,9 +144,8 @@ impl TrainedInputs<'_> {
         let served = Int8Network::open(folder, plan)?;
         let x = network.first_inputs()?;
         let right = network.outputs(&x);
-        let mut quantized = vec![0.0; right.len()];
         // Every instruction set returns the same bits.
-        model.run(Isa::Portable, &x, &mut quantized, &mut Workspace::new(), 1);
+        let quantized = run_by_sample(&model, &x, (Isa::Portable, 1), &mut Workspace::new());
         let y = served.outputs(&x);
         if bits(&y) != bits(&quantized) {
             return Err("the network that is served returns other bits".into());

@@ -308,8 +308,14 @@ pub trait Quantizer {
     /// [`RunError::Model`] with the operation that graphs do not support.
     fn graph(&self) -> Result<Graph, RunError>;
 
+    /// Whether the layers of [`graph`](Self::graph) are nearly of the sizes of the run's, the default;
+    /// otherwise a budget of bytes is checked with the run's data only.
+    fn knows_sizes(&self) -> bool {
+        true
+    }
+
     /// The shapes of an int8 network of a run: of one input, as
-    /// [`Quantizable::input_shape`](super::Quantizable::input_shape), and of one output.
+    /// [`Quantizable::input_shape`](super::Quantizable::input_shape), and of its outputs.
     ///
     /// # Errors
     /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Unusable`] for a run whose files are
@@ -320,9 +326,11 @@ pub trait Quantizer {
     /// model; everything but the network is computed on `device`.
     ///
     /// # Errors
-    /// As [`int8_shapes`](Self::int8_shapes).
+    /// As [`int8_shapes`](Self::int8_shapes), and as [`Predictor::load`] where a part of the model
+    /// is computed in f32.
     fn load_int8(
         &self,
+        plan: &Plan,
         folder: &RunFolder,
         network: Int8Network,
         device: &Device,

@@ -37,7 +37,7 @@ pub use predicted_row::PredictedRow;
 use prediction_table::ColumnsOf;
 pub use prediction_table::{PredictionColumns, PredictionTable};
 pub use quantizable::{
-    CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
+    CalibrationSamples, InputBatches, Quantizable, ScoredBatches, by_sample, evaluated, measured,
 };
 pub use table_prediction::{TablePrediction, WrittenTable};
 pub use tile::Tile;

@@ -111,6 +111,27 @@ pub fn measured<S: Score>(
     })
 }
 
+/// The reason why a task other than the classification of images plants no outliers.
+pub(super) const NO_OUTLIERS: &str = "outlier channels are planted only in networks of \
+                                      depthwise-separable convolutions, which classify images";
+
+/// The numbers of all outputs of a network, sample by sample, as [`Quantizable::outputs`] returns
+/// them; `outputs` has those of all samples for each output.
+#[must_use]
+pub fn by_sample(mut outputs: Vec<Vec<f32>>, samples: usize) -> Vec<f32> {
+    if outputs.len() == 1 {
+        return outputs.remove(0);
+    }
+    let mut all = Vec::with_capacity(outputs.iter().map(Vec::len).sum());
+    for sample in 0..samples {
+        for output in &outputs {
+            let each = output.len() / samples;
+            all.extend_from_slice(&output[sample * each..][..each]);
+        }
+    }
+    all
+}
+
 /// Passes batches to a closure until `watch` returns `false`; `None` if it did.
 fn watched<T, R>(
     (mut batches, samples): ScoredBatches<'_, T>,
@@ -186,4 +207,18 @@ pub trait CalibrationSamples {
     /// The choice as a file of the run's folder, where [`Quantizable::calibration`] finds it: its name
     /// and its content. `None` if nothing has to be stored.
     fn file(&self) -> Option<(&'static str, Vec<u8>)>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outputs_of_a_sample_are_together() {
+        let outputs = || vec![vec![1.0, 2.0, 3.0], vec![10.0, 11.0, 20.0, 21.0, 30.0, 31.0]];
+        let expected = [1.0, 10.0, 11.0, 2.0, 20.0, 21.0, 3.0, 30.0, 31.0];
+        assert_eq!(by_sample(outputs(), 3), expected);
+        assert_eq!(by_sample(outputs()[1..].to_vec(), 3), outputs()[1]);
+        assert_eq!(by_sample(vec![Vec::new(), Vec::new()], 0), [0.0_f32; 0]);
+    }
 }

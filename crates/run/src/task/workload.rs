@@ -17,12 +17,17 @@ use crate::int8_network::Int8Network;
 /// The batches of a workload's streams.
 pub type BatchOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Batch;
 
+type InputOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input;
+type OutputOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Output;
+
 /// The forward pass of a workload's model as an int8 network: from a batch of inputs to what the
 /// model returns for them.
-pub type Int8Forward<W> = fn(
-    &Int8Network,
-    <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input,
-) -> <<W as Workload>::Task as Task<<W as Workload>::Model>>::Output;
+pub enum Int8Forward<W: Workload> {
+    /// The network takes the inputs.
+    Whole(fn(&Int8Network, InputOf<W>) -> OutputOf<W>),
+    /// The network takes what the run's model computes from the inputs in f32, such as embeddings.
+    Behind(fn(&W::Model, &Int8Network, InputOf<W>) -> OutputOf<W>),
+}
 
 /// A model with its data, for one kind of model of a task.
 ///

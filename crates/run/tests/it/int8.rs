@@ -14,7 +14,8 @@ use updraft_data::{
 use updraft_quant::slices::Isa;
 use updraft_quant::{Calibration, QuantizedModel, Workspace};
 use updraft_run::{
-    EvaluatedForm, FilePrediction, Int8Network, Plan, RunFolder, TASKS, Trained, TrainedModel,
+    EvaluatedForm, FilePrediction, Int8Network, Outcome, Plan, Predicted, PredictedTarget,
+    PredictedValue, RunFolder, TASKS, Trained, TrainedModel,
 };
 use updraft_trainer::checkpoint_step;
 
@@ -158,6 +159,65 @@ fn an_int8_network_converts_images_with_the_bits_of_its_outputs() {
         let error = loaded.predict_image(&request, go_on).expect_err("other windows").to_string();
         assert!(error.contains("windows of [40, 56]: leave out --window"), "{error}");
         fs::remove_file(&out).expect("removed");
+    }
+}
+
+/// The largest difference between two probabilities of the same class or label.
+fn furthest(found: &[Predicted], expected: &[Predicted]) -> f32 {
+    let targets = |predicted: &Predicted| -> Vec<PredictedTarget> {
+        let Outcome::Targets(targets) = &predicted.outcome else { panic!("targets of a row") };
+        targets.clone()
+    };
+    let pairs = found.iter().zip(expected);
+    let pairs =
+        pairs.flat_map(|(found, expected)| targets(found).into_iter().zip(targets(expected)));
+    let differences = pairs.flat_map(|(found, expected)| {
+        assert_eq!(found.name, expected.name);
+        let words: Vec<(String, f32)> = match &expected.value {
+            PredictedValue::Classes(classes) => {
+                classes.iter().map(|one| (one.class.clone(), one.probability)).collect()
+            }
+            PredictedValue::Labels(labels) => {
+                labels.iter().map(|one| (one.label.clone(), one.probability)).collect()
+            }
+            other => panic!("{other:?} has no probabilities"),
+        };
+        words.into_iter().map(move |(word, expected)| {
+            (found.value.probability(&word).expect("the same words") - expected).abs()
+        })
+    });
+    differences.fold(0.0, f32::max)
+}
+
+#[test]
+fn int8_networks_predict_rows_behind_the_embeddings_of_their_runs() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let kind = TASKS.iter().find(|kind| kind.name() == "tables").expect("a task");
+    let rows = dir.path().join("rows.csv");
+    fs::write(&rows, updraft_data::interaction_csv(12, 5)).expect("written");
+    for model in [
+        "model={ hidden = [16, 8], frequencies = 4 }",
+        "model={ kind = \"residual\", hidden = 16, frequencies = 0 }",
+        "model={ kind = \"interaction\", hidden = 16, embedding = 8 }",
+    ] {
+        let plan = read_with(kind.trial(), &[model]).expect("valid").plan;
+        let folder = trained(&plan, dir.path()).folder;
+        let (quantized, _) = quantize(&plan, &folder);
+        assert_eq!(quantized.outputs().len(), 2, "a class and labels: {model}");
+        let workload = workload(&plan, Some(&folder));
+        let served = crate::train::evaluated(&*workload, (&plan, &folder), EvaluatedForm::Served);
+        let loss = served.expect("evaluated").expect("not stopped").loss();
+        let of_int8 = evaluated(&plan, &folder, "loss");
+        assert!((loss - of_int8).abs() < 0.05 * loss, "{model}: {loss} {of_int8}");
+
+        let predicted = |model: TrainedModel| model.predict(&rows).expect("predictions");
+        let of_f32 = predicted(TrainedModel::load(folder.path(), "flex").expect("a run"));
+        let of_int8 = predicted(TrainedModel::load_int8(folder.path()).expect("a network"));
+        assert_eq!((of_f32.len(), of_int8.len()), (12, 12));
+        let off = furthest(&of_int8, &of_f32);
+        assert!(off > 0.0 && off < 0.1, "{model}: {off}");
     }
 }
 

@@ -185,23 +185,13 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     let no_batch_norms = (Ability::BatchNorms, "its model has no batch norms");
     let few_layers = (Ability::Segments, "its networks are a few small layers");
     let no_views = (Ability::Averaging, "it has no test-time augmentation");
-    let no_kernels = "its networks have embeddings or splines, for which there are no int8 kernels";
     for (name, expected) in [
         ("image-classification", vec![]),
         (
             "image-to-image",
             vec![no_views, (Ability::Resident, "its patches are drawn on the host in every epoch")],
         ),
-        (
-            "tables",
-            vec![
-                (Ability::Quantize, no_kernels),
-                (Ability::Int8, no_kernels),
-                no_views,
-                few_layers,
-                no_batch_norms,
-            ],
-        ),
+        ("tables", vec![no_views, few_layers, no_batch_norms]),
     ] {
         let kind = TASKS.iter().find(|kind| kind.name() == name).expect("a task");
         assert_eq!(kind.refusals().expect("its trial opens"), expected, "{name}");

@@ -302,13 +302,12 @@ fn products_of_bf16_change_transformers_and_no_networks_of_burns_layers() {
 }
 
 #[test]
-fn quantizing_a_table_is_refused_with_the_reason() {
-    let plan = read(ROWS).expect("valid");
+fn quantizing_splines_of_a_table_is_refused_with_the_reason() {
+    let plan = read_with(ROWS, &["model={ kind = \"kan\" }"]).expect("valid").plan;
     let error = plan.quantizer().err().expect("refused");
     assert_eq!(
         error.to_string(),
-        "quantize is not for task `tables`: its networks have embeddings or splines, for which there \
-         are no int8 kernels"
+        "quantize is not for task `tables`: int8 has no splines, and `model.kind` is `kan`"
     );
     assert!(error.is_input());
 }

@@ -54,7 +54,7 @@ fn int8_and_caches_are_checked_of_every_task_that_has_them() {
         let parts: Vec<_> = results.iter().map(|result| result.part).collect();
         let expected: &[&str] = match kind.name() {
             "image-classification" => &["int8", "cache"],
-            "image-to-image" => &["int8"],
+            "image-to-image" | "tables" => &["int8"],
             _ => &[],
         };
         assert_eq!(parts, expected, "{}", kind.name());

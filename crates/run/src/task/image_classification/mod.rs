@@ -285,11 +285,12 @@ impl Quantizer for ImagePlan {
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
         let (height, width) = self.data.size();
         let classes = data::classes_of(folder)?.len();
-        Ok(Int8Shapes { input: vec![3, height, width], output: vec![classes] })
+        Ok(Int8Shapes { input: vec![3, height, width], outputs: vec![vec![classes]] })
     }
 
     fn load_int8(
         &self,
+        _: &Plan,
         folder: &RunFolder,
         network: Int8Network,
         device: &Device,

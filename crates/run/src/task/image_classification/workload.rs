@@ -147,7 +147,7 @@ impl<N: Classifier> Workload for Classification<N> {
     }
 
     fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
-        Ok(|network, images| network.forward(images))
+        Ok(Int8Forward::<Self>::Whole(|network, images| network.forward(images)))
     }
 
     fn averaged(&self, views: Views) -> Result<Classify, &'static str> {

@@ -49,15 +49,20 @@ pub(super) trait ImageNetwork<const D: usize>:
     /// The output from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<D>;
 
-    /// The network as a graph of layers for images of `[channels, height, width]`; the plan refuses
+    /// The network as a graph of layers for samples of `[channels, …sides]`; the plan refuses
     /// networks that have none.
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
-        let _ = image;
+    fn capture(&self, sample: &[usize]) -> Result<Graph, RunError> {
+        let _ = sample;
         Err(RunError::model("not all of its layers have an int8 kernel"))
     }
 
     /// Multiply-adds of the forward pass of one sample of these sides.
     fn multiply_adds(&self, sides: &[usize]) -> u64;
+}
+
+/// Channels and sides, of which a network of this rank has so many.
+fn shape_of<const N: usize>(sample: &[usize]) -> [usize; N] {
+    std::array::from_fn(|axis| sample[axis])
 }
 
 macro_rules! image_network {
@@ -104,9 +109,9 @@ macro_rules! image_network {
 image_network!(
     UNet2d,
     4,
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+    fn capture(&self, sample: &[usize]) -> Result<Graph, RunError> {
         let forward = |network: &Self, x: Tensor<4>| network.forward(x);
-        Graph::try_capture(self, image, forward).map_err(RunError::model)
+        Graph::try_capture(self, shape_of::<3>(sample), forward).map_err(RunError::model)
     }
 );
 image_network!(UNet3d, 5);
@@ -141,9 +146,9 @@ impl ImageNetwork<4> for DualAutoencoder {
         flow
     }
 
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+    fn capture(&self, sample: &[usize]) -> Result<Graph, RunError> {
         let forward = |network: &Self, x: Tensor<4>| network.forward(x);
-        Graph::try_capture(self, image, forward).map_err(RunError::model)
+        Graph::try_capture(self, shape_of::<3>(sample), forward).map_err(RunError::model)
     }
 
     fn multiply_adds(&self, sides: &[usize]) -> u64 {
@@ -199,9 +204,15 @@ macro_rules! dense_transformer {
 
 dense_transformer!(
     4,
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+    fn capture(&self, sample: &[usize]) -> Result<Graph, RunError> {
         let forward = |network: &Self, x: Tensor<4>| network.forward(x);
-        Graph::try_capture(self, image, forward).map_err(RunError::model)
+        Graph::try_capture(self, shape_of::<3>(sample), forward).map_err(RunError::model)
     }
 );
-dense_transformer!(5);
+dense_transformer!(
+    5,
+    fn capture(&self, sample: &[usize]) -> Result<Graph, RunError> {
+        let forward = |network: &Self, x: Tensor<5>| network.forward(x);
+        Graph::try_capture(self, shape_of::<4>(sample), forward).map_err(RunError::model)
+    }
+);

@@ -30,9 +30,10 @@ impl ModelPlan {
             Self::Dual { config, .. } if config.core == CoreLayer::Kan => {
                 Some("int8 has no KAN convolutions, and `model.core` is `kan`")
             }
-            Self::Transformer { .. } | Self::UNet(_) if axes == 3 => {
-                Some("int8 has no volumes, and `data.patch` has three sides")
-            }
+            Self::UNet(_) if axes == 3 => Some(
+                "int8 has no convolutions of volumes, so that none of its products would be of \
+                 integers, and `data.patch` has three sides",
+            ),
             Self::Dual { .. } | Self::Transformer { .. } => None,
             Self::UNet(config) => match config.normalization {
                 UNetNormalization::Batch => None,

@@ -32,6 +32,7 @@ use super::image_pairs::prediction_files;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
 use super::pretrained::{checkpoint_of, refuse_other_window};
+use super::quantizable::NO_OUTLIERS;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -61,7 +62,9 @@ impl TaskKind for ImageToImage {
 
     fn limited_to(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::Quantize | Ability::Int8 => Some("2D U-Nets with batch norm"),
+            Ability::Quantize | Ability::Int8 => {
+                Some("2D U-Nets with batch norm, 2D autoencoders and vision transformers")
+            }
             Ability::Segments => Some("all networks but autoencoders"),
             Ability::BatchNorms => Some("networks with batch norm"),
             _ => None,
@@ -167,23 +170,24 @@ impl TaskPlan for ImagePlan {
 
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
-        Err(RunError::model(quantizable::NO_OUTLIERS))
+        Err(RunError::model(NO_OUTLIERS))
     }
 
     fn graph(&self) -> Result<Graph, RunError> {
         let sides = &self.data.patch;
         let network = self.model.network(&Shape::of_signature(&Value::Null), sides.len());
-        network.graph([1, sides[0], sides[1]])
+        network.graph(&[&[1], &sides[..]].concat())
     }
 
     fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
         let Shape { inputs, outputs, .. } = Shape::of_run(folder)?;
         let of = |channels| [&[channels], &self.data.patch[..]].concat();
-        Ok(Int8Shapes { input: of(inputs), output: of(outputs) })
+        Ok(Int8Shapes { input: of(inputs), outputs: vec![of(outputs)] })
     }
 
     fn load_int8(
         &self,
+        _: &Plan,
         folder: &RunFolder,
         network: Int8Network,
         device: &Device,

@@ -23,8 +23,8 @@ pub(super) trait Network {
     /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel>;
 
-    /// The layers of the network for windows `[channels, height, width]`.
-    fn graph(&self, window: [usize; 3]) -> Result<Graph, RunError>;
+    /// The layers of the network for windows `[channels, …sides]`.
+    fn graph(&self, window: &[usize]) -> Result<Graph, RunError>;
 
     /// Loads the parameters of a run.
     fn serve(
@@ -52,7 +52,7 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
         Box::new(OnExamples { task: own.convert(shape).of_rank::<D>(), init: self.0 })
     }
 
-    fn graph(&self, window: [usize; 3]) -> Result<Graph, RunError> {
+    fn graph(&self, window: &[usize]) -> Result<Graph, RunError> {
         (self.0)(&capture_device()).capture(window)
     }
 

@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::image_pairs::data::ImagePairs;
 use crate::task::image_pairs::objective::Objective;
-use crate::task::quantizable::first_inputs;
+use crate::task::quantizable::{NO_OUTLIERS, first_inputs};
 use crate::task::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated, measured,
 };
@@ -90,8 +90,7 @@ impl<const D: usize, N: ImageNetwork<D>> Quantizable for QuantizableConverter<D,
     }
 
     fn capture(&self) -> Result<Graph, RunError> {
-        let sides = &self.own.data.patch;
-        self.network.capture([self.data.shape.inputs, sides[0], sides[1]])
+        self.network.capture(&self.input_shape())
     }
 
     fn outputs(&self, inputs: &[f32]) -> Vec<f32> {
@@ -136,10 +135,6 @@ impl<const D: usize, N: ImageNetwork<D>> Quantizable for QuantizableConverter<D,
         Ok(Box::new(CalibrationPatches { of: self, count: count.min(self.data.train.len()) }))
     }
 }
-
-/// The reason why no outliers are planted.
-pub(super) const NO_OUTLIERS: &str = "outlier channels are planted only in networks of \
-                                      depthwise-separable convolutions, which classify images";
 
 /// The first patches of a training epoch, without augmentation: the run's seed determines them.
 struct CalibrationPatches<'a, const D: usize, N> {

@@ -130,7 +130,7 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
 
     fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
         // Networks with a penalty on splines have no int8 form.
-        Ok(|network, images| (vec![network.forward(images)], None))
+        Ok(Int8Forward::<Self>::Whole(|network, images| (vec![network.forward(images)], None)))
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

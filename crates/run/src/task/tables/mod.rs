@@ -6,6 +6,7 @@ mod data_plan;
 mod dependence;
 mod doubts;
 mod files;
+mod forward;
 mod generated_rows;
 mod importance;
 mod learn;
@@ -16,8 +17,10 @@ mod outputs;
 mod pictures;
 mod placed_rows;
 mod predict;
+mod quantizable;
 mod rare_words;
 mod residuals;
+mod row_score;
 mod rows;
 mod schema_file;
 mod score;
@@ -39,21 +42,26 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 use updraft_data::RowEncoder;
 use updraft_models::{Head, RowFeatures};
+use updraft_quant::Graph;
 use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::data::{ENCODER, TableData};
 use self::data_plan::DataPlan;
 use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
+use self::network::Network;
 use self::predict::Coding;
 use self::source_plan::Source;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
+use super::ability::Ability;
 use super::kind::{NeedsSingleRank, Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
+use super::quantizable::NO_OUTLIERS;
 use super::table_prediction::TablePrediction;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::{Int8Network, Int8Shapes};
 use crate::operation::{AnyModel, AnyWorkload};
 
 /// The task.
@@ -83,6 +91,11 @@ impl TaskKind for Tables {
             // Rows are in memory: passing them between threads costs more than it saves.
             ("train.workers", "0"),
         ]
+    }
+
+    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
+        let is_int8 = matches!(ability, Ability::Quantize | Ability::Int8);
+        is_int8.then_some("all networks but KAN layers")
     }
 
     fn trial(&self) -> &'static str {
@@ -136,6 +149,22 @@ impl TablesPlan {
             penalty: self.model.penalty(),
             balanced_every: self.targets.weighting.every(),
         }
+    }
+
+    /// The encodings of a run, and the network for them.
+    fn of_run(&self, folder: &RunFolder) -> Result<(Coding, Learn, Network), RunError> {
+        let encoder: RowEncoder = folder.read_json(ENCODER)?;
+        let (rules, schema_file) = self.data.schema_of(folder, &self.targets, &encoder)?;
+        let coding = Coding {
+            schema: rules.with_rules(encoder.schema().clone()),
+            schema_file,
+            encoder,
+            codes: data::codes(folder, &self.targets)?,
+        };
+        let learn = data::learn(&coding.encoder, &coding.codes, &self.targets, None);
+        let heads = learn.targets.iter().map(|target| target.head).collect();
+        let network = self.model.network(data::features(&coding.encoder), heads);
+        Ok((coding, learn, network))
     }
 
     /// Heads with the smallest number of classes, if the data is unknown.
@@ -205,7 +234,40 @@ impl TaskPlan for TablesPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("its networks have embeddings or splines, for which there are no int8 kernels")
+        self.model.without_int8().map_or(Ok(self as _), Err)
+    }
+}
+
+impl Quantizer for TablesPlan {
+    fn check_outliers(&self) -> Result<(), RunError> {
+        Err(RunError::model(NO_OUTLIERS))
+    }
+
+    fn graph(&self) -> Result<Graph, RunError> {
+        let features = RowFeatures { class_counts: vec![2], numbers: 1 };
+        self.model.network(features, self.least_heads()).graph(self)
+    }
+
+    /// The first layer and the heads have the sizes of the data.
+    fn knows_sizes(&self) -> bool {
+        false
+    }
+
+    fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
+        let (_, learn, network) = self.of_run(folder)?;
+        let outputs = learn.targets.iter().map(|target| vec![target.head.width()]).collect();
+        Ok(Int8Shapes { input: vec![network.inputs()], outputs })
+    }
+
+    fn load_int8(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
+        let (coding, learn, fresh) = self.of_run(folder)?;
+        fresh.serve_int8((self, learn), coding, (plan, folder), network, device)
     }
 }
 
@@ -216,17 +278,7 @@ impl Predictor for TablesPlan {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
-        let encoder: RowEncoder = folder.read_json(ENCODER)?;
-        let (rules, schema_file) = self.data.schema_of(folder, &self.targets, &encoder)?;
-        let coding = Coding {
-            schema: rules.with_rules(encoder.schema().clone()),
-            schema_file,
-            encoder,
-            codes: data::codes(folder, &self.targets)?,
-        };
-        let learn = data::learn(&coding.encoder, &coding.codes, &self.targets, None);
-        let heads = learn.targets.iter().map(|target| target.head).collect();
-        let network = self.model.network(data::features(&coding.encoder), heads);
+        let (coding, learn, network) = self.of_run(folder)?;
         network.serve((self, learn), coding, plan, folder, device)
     }
 

@@ -9,12 +9,14 @@ use updraft_models::{
     Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
     TableNetConfig, Trunk,
 };
+use updraft_quant::Graph;
 use updraft_trainer::{GradientNormWeights, UncertaintyWeights};
 
-use super::network::Network;
+use super::network::{Network, Sizes};
 use super::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
 use super::weighting::LossWeights;
 use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::error::RunError;
 use crate::task::penalty::{penalty_key, read_penalty};
 
 const KIND: Key<ModelKind> = Key::new(
@@ -195,6 +197,14 @@ impl ModelPlan {
         }
     }
 
+    /// The reason why the network has no int8 form; `None` if it has one.
+    pub(super) const fn without_int8(&self) -> Option<&'static str> {
+        match self {
+            Self::Kan { .. } => Some("int8 has no splines, and `model.kind` is `kan`"),
+            Self::Trunk(_) | Self::Interaction(_) => None,
+        }
+    }
+
     /// Whether the targets share layers.
     pub(super) fn has_shared_layers(&self) -> bool {
         match self {
@@ -209,23 +219,23 @@ impl ModelPlan {
         match self.clone() {
             Self::Trunk(mut config) => {
                 (config.features, config.heads) = (features, heads);
-                let (about, multiply_adds) = (about_trunk(&config), config.multiply_adds());
-                Network::new(about, multiply_adds, move |device| config.init(device))
+                let sizes = Sizes::new(config.inputs(), config.multiply_adds());
+                Network::new(about_trunk(&config), sizes, move |device| config.init(device))
             }
             Self::Interaction(mut config) => {
                 (config.features, config.heads) = (features, heads);
-                let multiply_adds = config.multiply_adds();
+                let sizes = Sizes::new(config.inputs(), config.multiply_adds());
                 let about = format!(
                     "interaction, vectors of {}, {} x {}",
                     config.embedding, config.layers, config.hidden
                 );
-                Network::new(about, multiply_adds, move |device| config.init(device))
+                Network::new(about, sizes, move |device| config.init(device))
             }
             Self::Kan { mut config, .. } => {
                 (config.features, config.heads) = (features, heads);
-                let multiply_adds = config.multiply_adds();
+                let sizes = Sizes::new(config.inputs(), config.multiply_adds());
                 let about = format!("kan, hidden {}", listed(&config.hidden));
-                Network::new(about, multiply_adds, move |device| config.init(device))
+                Network::new(about, sizes, move |device| config.init(device))
             }
         }
     }
@@ -267,6 +277,13 @@ pub(super) trait RowNetwork:
     /// numbers]`.
     fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>>;
 
+    /// What the layers of the network take, `[rows, inputs]`: embeddings of classes, and numbers or
+    /// their features.
+    fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2>;
+
+    /// The outputs of each head for what [`embed`](Self::embed) returned.
+    fn outputs_of(&self, features: Tensor<2>) -> Vec<Tensor<2>>;
+
     /// The path of the parameters that the targets do not share.
     fn head_path(&self) -> String;
 }
@@ -276,6 +293,14 @@ macro_rules! row_network {
         impl RowNetwork for $network {
             fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
                 self.forward(classes, numbers)
+            }
+
+            fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2> {
+                Self::embed(self, classes, numbers)
+            }
+
+            fn outputs_of(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
+                self.forward_embedded(features)
             }
 
             fn head_path(&self) -> String {
@@ -304,6 +329,22 @@ impl<N: RowNetwork> RowModel<N> {
     /// The outputs of each head; see [`RowNetwork::outputs`].
     pub(super) fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
         self.network.outputs(classes, numbers)
+    }
+
+    /// What the layers of the network take; see [`RowNetwork::embed`].
+    pub(super) fn embed(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<2> {
+        self.network.embed(classes, numbers)
+    }
+
+    /// The outputs of each head for what [`embed`](Self::embed) returned.
+    pub(super) fn outputs_of(&self, features: Tensor<2>) -> Vec<Tensor<2>> {
+        self.network.outputs_of(features)
+    }
+
+    /// The layers behind the embeddings, for rows whose embeddings have so many numbers.
+    pub(super) fn capture(&self, inputs: usize) -> Result<Graph, RunError> {
+        let forward = |network: &N, features: Tensor<2>| network.outputs_of(features);
+        Graph::try_capture(&self.network, [inputs], forward).map_err(RunError::model)
     }
 
     /// The parameters from which the weights of the losses follow, if they are learned.

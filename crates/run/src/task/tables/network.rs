@@ -1,9 +1,11 @@
 //! A network of any kind, before its parameters are initialized.
 
 use burn::tensor::Device;
+use updraft_quant::Graph;
 
 use super::TablesPlan;
 use super::data::TableData;
+use super::forward::{BehindEmbeddings, InPrecision};
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
 use super::predict::{Coding, RowPredictor};
@@ -11,23 +13,40 @@ use super::workload::Rows;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
+use crate::int8_network::Int8Network;
+use crate::operation::{AnyModel, AnyWorkload, OnExamples, load, load_stored};
 use crate::task::LoadedModel;
+use crate::task::capture_device::capture_device;
+
+/// The sizes of a network that follow from its configuration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// The numbers of a row's embeddings.
+    pub(super) inputs: usize,
+    /// Multiply-adds of the forward pass of one row.
+    pub(super) multiply_adds: u64,
+}
+
+impl Sizes {
+    pub(super) const fn new(inputs: usize, multiply_adds: u64) -> Self {
+        Self { inputs, multiply_adds }
+    }
+}
 
 /// A network of any kind, before its parameters are initialized.
 pub(super) struct Network {
     about: String,
-    multiply_adds: u64,
+    sizes: Sizes,
     init: Box<dyn Init>,
 }
 
 impl Network {
     pub(super) fn new<N: RowNetwork>(
         about: String,
-        multiply_adds: u64,
+        sizes: Sizes,
         init: impl Fn(&Device) -> N + 'static,
     ) -> Self {
-        Self { about, multiply_adds, init: Box::new(init) }
+        Self { about, sizes, init: Box::new(init) }
     }
 
     /// Combines the network with its rows.
@@ -37,7 +56,7 @@ impl Network {
         data: TableData,
         learn: Learn,
     ) -> Box<dyn AnyWorkload> {
-        self.init.with_data(own, data, learn, (self.about, self.multiply_adds))
+        self.init.with_data(own, data, learn, (self.about, self.sizes))
     }
 
     /// Combines the network with its task, without data.
@@ -56,6 +75,28 @@ impl Network {
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         self.init.serve((own, learn), coding, plan, folder, device)
     }
+
+    /// The same with the int8 network of the run.
+    pub(super) fn serve_int8(
+        &self,
+        (own, learn): (&TablesPlan, Learn),
+        coding: Coding,
+        (plan, folder): (&Plan, &RunFolder),
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
+        self.init.serve_int8((own, learn), coding, (plan, folder), network, device)
+    }
+
+    /// The layers behind the embeddings, with parameters of any value.
+    pub(super) fn graph(&self, own: &TablesPlan) -> Result<Graph, RunError> {
+        self.init.graph(own, self.sizes.inputs)
+    }
+
+    /// The numbers of a row's embeddings.
+    pub(super) const fn inputs(&self) -> usize {
+        self.sizes.inputs
+    }
 }
 
 /// Operations on a network; implemented for every function that initializes a [`RowNetwork`].
@@ -65,7 +106,7 @@ trait Init {
         own: TablesPlan,
         data: TableData,
         learn: Learn,
-        about: (String, u64),
+        about: (String, Sizes),
     ) -> Box<dyn AnyWorkload>;
 
     fn on_examples(self: Box<Self>, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel>;
@@ -78,6 +119,17 @@ trait Init {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn LoadedModel>, RunError>;
+
+    fn serve_int8(
+        &self,
+        own: (&TablesPlan, Learn),
+        coding: Coding,
+        run: (&Plan, &RunFolder),
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
+
+    fn graph(&self, own: &TablesPlan, inputs: usize) -> Result<Graph, RunError>;
 }
 
 /// Initializes a network with the weights of its losses.
@@ -92,11 +144,11 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
         own: TablesPlan,
         data: TableData,
         learn: Learn,
-        (about, multiply_adds): (String, u64),
+        (about, sizes): (String, Sizes),
     ) -> Box<dyn AnyWorkload> {
         let plan = own.clone();
         let init = move |device: &Device| init(&plan, self(device), device);
-        Box::new(Rows { own, data, learn, about, multiply_adds, init: Box::new(init) })
+        Box::new(Rows { own, data, learn, about, sizes, init: Box::new(init) })
     }
 
     fn on_examples(self: Box<Self>, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel> {
@@ -115,7 +167,26 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let fresh = init(own, self(device), device);
         let model = load(fresh, plan, folder)?;
-        let (own, on) = (own.clone(), (plan.precision, device.clone()));
-        Ok(Box::new(RowPredictor::new(model, own, learn, coding, on)))
+        let network = InPrecision { model, policy: plan.precision };
+        let own = own.clone();
+        Ok(Box::new(RowPredictor { network, own, learn, coding, device: device.clone() }))
+    }
+
+    fn serve_int8(
+        &self,
+        (own, learn): (&TablesPlan, Learn),
+        coding: Coding,
+        (plan, folder): (&Plan, &RunFolder),
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
+        let model = load_stored(init(own, self(device), device), plan, folder)?;
+        let (network, own) = (BehindEmbeddings { model, network }, own.clone());
+        Ok(Box::new(RowPredictor { network, own, learn, coding, device: device.clone() }))
+    }
+
+    fn graph(&self, own: &TablesPlan, inputs: usize) -> Result<Graph, RunError> {
+        let device = capture_device();
+        init(own, self(&device), &device).capture(inputs)
     }
 }

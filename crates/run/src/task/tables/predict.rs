@@ -4,26 +4,25 @@ use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use burn::tensor::activation::{sigmoid, softmax};
-use burn::tensor::{Device, FloatDType, Tensor};
+use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value};
 use updraft_data::{
     ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableBlocks, TableError, TableSchema,
 };
-use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
 use super::TablesPlan;
 use super::column_error::{of_later_header, of_later_table};
 use super::data::too_far;
 use super::files::file_features;
+use super::forward::Forward;
 use super::learn::{Learn, Target, place_rows};
-use super::model::{RowModel, RowNetwork};
 use super::outputs::ROWS_AT_ONCE;
 use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use super::typed_row::{ROWS, table_of};
 use crate::error::RunError;
-use crate::operation::{LayerNames, layer_names};
+use crate::operation::LayerNames;
 use crate::task::{
     ClassProbability, ColumnsOf, LabelProbability, LoadedModel, Outcome, Predicted, PredictedRow,
     PredictedTarget, PredictedValue, PredictionColumns, Quantile, SampleBlocks,
@@ -43,25 +42,14 @@ pub(super) struct Coding {
 /// A trained network with the encoding of its rows.
 #[derive(Debug)]
 pub(super) struct RowPredictor<N> {
-    model: RowModel<N>,
-    own: TablesPlan,
-    learn: Learn,
-    coding: Coding,
-    policy: Policy,
-    device: Device,
+    pub(super) network: N,
+    pub(super) own: TablesPlan,
+    pub(super) learn: Learn,
+    pub(super) coding: Coding,
+    pub(super) device: Device,
 }
 
-impl<N: RowNetwork> RowPredictor<N> {
-    pub(super) fn new(
-        model: RowModel<N>,
-        own: TablesPlan,
-        learn: Learn,
-        coding: Coding,
-        (policy, device): (Policy, Device),
-    ) -> Self {
-        Self { model, own, learn, coding, policy, device }
-    }
-
+impl<N: Forward> RowPredictor<N> {
     /// The rows of a file in blocks, with columns found by their names in a header, or by position,
     /// and the features for the file that they are from.
     fn blocks_of(&self, path: &Path) -> Result<(TableBlocks, Vec<(String, f64)>), RunError> {
@@ -165,13 +153,10 @@ impl<N: RowNetwork> RowPredictor<N> {
         let classes = range.clone().flat_map(|row| rows.classes(row)).map(|&class| class as i32);
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
         let input = (classes.collect(), numbers.collect());
-        let (classes, numbers) = place_rows(input, range.len(), &self.device);
-        let numbers = numbers.cast(self.policy.compute);
-        let outputs = self.policy.scope(|| self.model.outputs(classes, numbers));
+        let outputs = self.network.outputs(place_rows(input, range.len(), &self.device));
         let mut predicted: Vec<Vec<PredictedTarget>> = vec![Vec::new(); range.len()];
         let targets = self.learn.targets.iter().zip(&self.coding.codes).zip(outputs);
         for ((target, code), outputs) in targets {
-            let outputs = outputs.cast(self.policy.output).cast(FloatDType::F32);
             for (row, value) in values(target, code, &outputs).into_iter().enumerate() {
                 predicted[row].push(PredictedTarget { name: target.column.clone(), value });
             }
@@ -269,9 +254,9 @@ fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<Predic
     }
 }
 
-impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
+impl<N: Forward> LoadedModel for RowPredictor<N> {
     fn layer_names(&self) -> LayerNames {
-        layer_names(&self.model)
+        self.network.layer_names()
     }
 
     fn classes(&self) -> &[String] {
@@ -336,7 +321,7 @@ struct RowBlocks<'a, N> {
     before: usize,
 }
 
-impl<'a, N: RowNetwork> RowBlocks<'a, N> {
+impl<'a, N: Forward> RowBlocks<'a, N> {
     fn new(predictor: &'a RowPredictor<N>, path: &Path) -> Self {
         Self { predictor, path: path.to_owned(), opened: None, before: 0 }
     }
@@ -367,7 +352,7 @@ impl<'a, N: RowNetwork> RowBlocks<'a, N> {
     }
 }
 
-impl<N: RowNetwork> SampleBlocks for RowBlocks<'_, N> {
+impl<N: Forward> SampleBlocks for RowBlocks<'_, N> {
     fn skip(&mut self) -> Result<bool, RunError> {
         let rows = self.read()?.map(|table| table.rows());
         self.before += rows.unwrap_or_default();

@@ -11,8 +11,10 @@ use super::dependence::{TOP, dependence};
 use super::importance::{importance, importance_pictures, places, ranked, sample};
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
+use super::network::Sizes;
 use super::pictures::pictures;
 use super::placed_rows::{PlacedRows, TableBatch};
+use super::quantizable::QuantizableRows;
 use super::schema_file::SCHEMA_FILE;
 use super::score::TargetScore;
 use super::target_plan::metric_name;
@@ -21,8 +23,11 @@ use super::{TablesPlan, signature};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::operation::load_stored;
 use crate::task::resident::BatchFrom;
-use crate::task::{About, Picture, StreamUse, Streams, Workload, resident};
+use crate::task::{
+    About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
+};
 
 /// Initializes a model on a device.
 type DrawModel<N> = Box<dyn Fn(&Device) -> RowModel<N>>;
@@ -34,7 +39,7 @@ pub(super) struct Rows<N> {
     pub(super) learn: Learn,
     /// The network's kind and shape.
     pub(super) about: String,
-    pub(super) multiply_adds: u64,
+    pub(super) sizes: Sizes,
     pub(super) init: DrawModel<N>,
 }
 
@@ -159,7 +164,34 @@ impl<N: RowNetwork> Workload for Rows<N> {
     }
 
     fn multiply_adds(&self, _: &RowModel<N>) -> Result<u64, &'static str> {
-        Ok(self.multiply_adds)
+        Ok(self.sizes.multiply_adds)
+    }
+
+    fn into_quantizable(
+        self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        let model = load_stored((self.init)(device), plan, folder)?;
+        // The thresholds of labels are those of the run.
+        let learn = self.learn.with_codes(&codes(folder, &self.own.targets)?);
+        Ok(Box::new(QuantizableRows {
+            data: self.data,
+            learn,
+            train: plan.train.clone(),
+            seed: plan.seed,
+            model,
+            inputs: self.sizes.inputs,
+            device: device.clone(),
+        }))
+    }
+
+    fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
+        Ok(Int8Forward::<Self>::Behind(|model, network, (classes, numbers)| {
+            let outputs = network.forward_all(model.embed(classes, numbers));
+            (outputs, (model.log_variances(), model.balance()), None)
+        }))
     }
 
     fn epoch_fields(&self, model: &RowModel<N>) -> Vec<(&'static str, Value)> {
