@@ -12,8 +12,8 @@ mod weights;
 
 // Networks in f32 and in int8.
 pub use network::{
-    Arithmetic, Calibrated, ExportError, FileError, Observation, Plan, PlannedLayer, Quantization,
-    QuantizeError, QuantizedModel, Reason, RoundedLayer, Rounding, Workspace,
+    Arithmetic, Calibrated, ExportError, FileError, ImportError, Observation, Plan, PlannedLayer,
+    Quantization, QuantizeError, QuantizedModel, Reason, RoundedLayer, Rounding, Workspace,
 };
 pub use network::{Graph, GraphError, Port, Samples, Value};
 pub use operation::{Binary, Function, OperationError, Unary, Window};

@@ -5,6 +5,7 @@ mod archives;
 mod checkpoints;
 #[cfg(feature = "burn")]
 mod configs;
+mod onnx;
 mod pictures;
 mod quantized;
 #[cfg(feature = "burn")]
@@ -109,6 +110,7 @@ pub(crate) const TARGETS: &[Target] = &[
     #[cfg(feature = "burn")]
     target("images-json", COMMANDS, records::images, records::images_seeds),
     target("quantized-model", SMALL, quantized::model, quantized::seeds),
+    target("onnx", SMALL, onnx::model, onnx::seeds),
     #[cfg(feature = "burn")]
     target("splines", BURN, splines::splines, splines::splines_seeds),
 ];

@@ -12,10 +12,14 @@ pub(super) fn assign_buffers(
     shapes: &[Vec<usize>],
 ) -> (Vec<usize>, Vec<usize>) {
     // The buffer of a tensor that no layer reads is free at once.
-    let last_reader = |tensor: usize| {
-        let reader = layers.iter().rposition(|layer| layer.inputs.contains(&tensor));
-        reader.map_or(tensor, |layer| inputs + layer)
-    };
+    let mut last_readers: Vec<usize> = (0..shapes.len()).collect();
+    for (index, layer) in layers.iter().enumerate() {
+        layer.inputs.iter().for_each(|&input| last_readers[input] = inputs + index);
+    }
+    let mut last_read = vec![Vec::new(); shapes.len()];
+    for (tensor, &reader) in last_readers.iter().enumerate() {
+        last_read[reader].push(tensor);
+    }
     let (mut buffers, mut lens, mut free) = (Vec::new(), Vec::new(), Vec::new());
     for (tensor, shape) in shapes.iter().enumerate() {
         let buffer = free.pop().unwrap_or_else(|| {
@@ -25,8 +29,7 @@ pub(super) fn assign_buffers(
         lens[buffer] = lens[buffer].max(shape.iter().product::<usize>());
         buffers.push(buffer);
         // The layer that computed this tensor has read its inputs.
-        let is_last_read = |&before: &usize| last_reader(before) == tensor;
-        free.extend((0..=tensor).filter(is_last_read).map(|before| buffers[before]));
+        free.extend(last_read[tensor].iter().map(|&before| buffers[before]));
     }
     (buffers, lens)
 }

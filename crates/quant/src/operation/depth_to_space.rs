@@ -147,12 +147,11 @@ impl Registered for DepthToSpace {
 ///
 /// Output `b·stride + r` along an axis is the sum over `t` of input `b − t` times weight
 /// `r + t·stride`; weights beyond the kernel are zero.
-#[cfg(feature = "burn")]
-fn blocked(
-    weights: &[f32],
+pub(crate) fn blocked<T: Copy + Default>(
+    weights: &[T],
     [inputs, outputs, rows, columns]: [usize; 4],
     stride: usize,
-) -> Vec<f32> {
+) -> Vec<T> {
     let taps = [rows, columns].map(|side| side.div_ceil(stride));
     let mut blocked = Vec::with_capacity(stride * stride * outputs * inputs * taps[0] * taps[1]);
     for place in 0..stride * stride {
@@ -164,7 +163,8 @@ fn blocked(
                     let row = row + (taps[0] - 1 - tap / taps[1]) * stride;
                     let column = column + (taps[1] - 1 - tap % taps[1]) * stride;
                     let at = ((input * outputs + output) * rows + row) * columns + column;
-                    blocked.push(if row < rows && column < columns { weights[at] } else { 0.0 });
+                    let is_inside = row < rows && column < columns;
+                    blocked.push(if is_inside { weights[at] } else { T::default() });
                 }
             }
         }

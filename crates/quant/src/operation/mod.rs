@@ -35,6 +35,7 @@ pub(crate) use definition::Recorded;
 pub(crate) use definition::{
     Around, FloatJob, FloatSpace, Job, Kernel, Operation, PackError, Shapes, Work,
 };
+pub(crate) use depth_to_space::blocked;
 pub use error::OperationError;
 pub(crate) use float::{FloatKernel, LazyFloatKernel};
 pub use function::{Binary, Function, Unary};

@@ -9,6 +9,7 @@ mod evaluation;
 #[cfg(feature = "burn")]
 mod fake_quantized;
 mod file;
+mod import;
 #[cfg(feature = "burn")]
 mod in_burn;
 mod in_f32;
