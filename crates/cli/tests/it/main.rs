@@ -8,6 +8,7 @@ mod data;
 mod determinism;
 mod diverged;
 mod dry_run;
+mod encoder_settings;
 #[cfg(unix)]
 mod hard_links;
 mod help;
@@ -26,9 +27,11 @@ mod lr_find;
 mod memory;
 mod next;
 mod options;
+mod other_images;
 mod pipeline;
 #[cfg(unix)]
 mod pipes;
+mod precision_notes;
 mod predict_parts;
 mod predict_table;
 mod profiles;

@@ -128,8 +128,7 @@ impl Tracer {
         (policy, device): (Policy, &Device),
         (steps, peak): (u64, Option<f64>),
     ) -> Result<Self, RunError> {
-        let measure = || Utilization::measure(device, policy, 0).ok();
-        let peak_gflop_per_s = peak.or_else(|| measure().map(|it| it.peak_gflop_per_s()));
+        let peak_gflop_per_s = peak.or_else(|| Utilization::measure_peak(device, policy));
         Ok(Self {
             folder: RunFolder::open(folder.path())?,
             files,

@@ -18,6 +18,7 @@ use super::check_start::check_start;
 use super::evaluate::refuse_non_finite;
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, trained_parameters};
+use super::products::precision_notes;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
 use super::training_device::training_device;
@@ -194,7 +195,7 @@ pub(super) fn train<W: Workload>(
     let optimizer = plan.train.optimizer.init();
     let about = workload.about();
     let mut notes = about.notes;
-    notes.extend(plan.precision_note().map(str::to_owned));
+    notes.extend(precision_notes(workload, plan, plain));
     let mut recorded = RecordedMetrics::default();
     if !is_first {
         // Rank 0 renames checkpoints before the others read the newest one.
@@ -252,11 +253,11 @@ pub(super) fn train<W: Workload>(
         folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
     }
 
-    // The expected gain of a narrow dtype is reported before the run, independent of the log
-    // settings.
-    let is_narrow = plan.precision.compute != plan.precision.param;
-    let measured = (is_first && (plan.log.utilization || is_narrow))
-        .then(|| Utilization::measure(plain, plan.precision, multiply_adds.unwrap_or(0)));
+    // What a narrow dtype is expected to gain is reported before the run, for any log settings.
+    let is_narrow = policy.compute != policy.param;
+    let measured = (is_first && (plan.log.utilization || is_narrow)).then(|| {
+        Utilization::measure((plain, selection.id.backend), policy, multiply_adds.unwrap_or(0))
+    });
     if is_first {
         observer.begin(&Beginning {
             folder: &folder,

@@ -59,6 +59,9 @@ pub trait TaskKind: Sync {
 
     /// Whether its checkpoints have an encoder of patches, with which `model.encoder` begins a
     /// vision transformer of another task.
+    ///
+    /// Its settings are then those of the keys `data.patch` and `model.patch`, `embedding`, `layers`,
+    /// `heads` and `positions`, as in the task `masked-images`: they are compared with the network.
     fn trains_encoders(&self) -> bool {
         false
     }

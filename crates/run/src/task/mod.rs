@@ -12,6 +12,7 @@ mod image_to_image;
 mod kind;
 mod loaded_model;
 mod masked_images;
+mod needed_encoder;
 mod penalty;
 mod picture;
 mod predicted_row;

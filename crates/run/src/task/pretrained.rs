@@ -1,6 +1,6 @@
 //! Vision transformers of several tasks: encoders of masked autoencoders, and what is refused.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use burn::module::Module;
 use updraft_models::{EncoderConfig, TransformerConfigError};
@@ -14,32 +14,6 @@ use crate::folder::RunFolder;
 
 /// The path of the encoder in the parameters of a masked autoencoder.
 const ENCODER: &str = "encoder";
-
-/// The checkpoint of a run that trained an encoder: its served one, or the path itself if it is a
-/// checkpoint.
-///
-/// # Errors
-/// [`RunError::Unusable`] for a path that is neither, and for a run of another task.
-pub(super) fn checkpoint_of(path: &Path) -> Result<PathBuf, RunError> {
-    const KEY: &str = "model.encoder";
-
-    if path.join(crate::lost_checkpoint::MANIFEST).is_file() {
-        return Ok(path.to_owned());
-    }
-    let (folder, plan) = named_run(KEY, path)?;
-    if !plan.kind().trains_encoders() {
-        let tasks = TASKS.iter().filter(|kind| kind.trains_encoders());
-        let tasks: Vec<String> = tasks.map(|kind| format!("`{}`", kind.name())).collect();
-        let reason = format!(
-            "`{KEY}` is `{}`, a run of `{}`; it must be one of {}",
-            path.display(),
-            plan.kind().name(),
-            tasks.join(", ")
-        );
-        return Err(RunError::Unusable { reason });
-    }
-    folder.served_checkpoint(&plan).map_err(|error| refuse_run(KEY, path, error))
-}
 
 /// An encoder with the parameters of a checkpoint's encoder.
 ///

@@ -144,7 +144,7 @@ fn an_int8_network_converts_images_with_the_bits_of_its_outputs() {
         let loaded = TrainedModel::load_int8(folder.path()).expect("an int8 network");
         let out = dir.path().join("out.ome.tif");
         let mut request = FilePrediction::new(&input, &out);
-        (request.blend, request.keeps_channels) = (Blend::Constant, true);
+        (request.blend, request.keeps_channels) = (Blend::Constant, !is_image);
         let go_on = &mut |_| ControlFlow::Continue(());
         loaded.predict_image(&request, go_on).expect("predicted");
         let read = |source: &dyn VolumeSource| {

@@ -197,6 +197,8 @@ fn a_trained_network_reconstructs_whole_files() {
         };
         let said = refused(&|request| request.window = Some(vec![32; sides.len()]));
         assert!(said.contains("leave out --window"), "{said}");
+        let said = refused(&|request| request.keeps_channels = true);
+        assert!(said.contains("leave out --keep-channels"), "{said}");
         let said = refused(&|request| {
             let (labels, table) = (dir.path().join("l.tif"), dir.path().join("l.csv"));
             request.components = Some(ComponentFiles { labels, table });

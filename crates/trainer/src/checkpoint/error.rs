@@ -103,6 +103,17 @@ pub enum CheckpointError {
         /// The tensor's path in the file.
         tensor: String,
     },
+    /// A part of the file has a tensor more than the model's.
+    #[error(
+        "`{path}` has the tensor `{tensor}`, which the model does not have; read the part into a \
+         model of the same layers"
+    )]
+    UnusedTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's path in the file.
+        tensor: String,
+    },
     /// A file's bytes differ from those that were written.
     #[error("`{path}` is damaged: its SHA-256 is {found}, the manifest says {expected}")]
     Damaged {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Bytes, DType, Shape, Tensor, TensorData};
+use burn::tensor::{Bool, Bytes, DType, Int, Shape, Tensor, TensorData};
 use burn_pack::Reader;
 
 use super::error::CheckpointError;
@@ -17,8 +17,9 @@ use super::load::served;
 ///
 /// # Errors
 /// [`CheckpointError::MissingTensor`] for a parameter that the checkpoint does not have,
-/// [`CheckpointError::TensorShape`] for one of another shape, and as
-/// [`load_model`](crate::load_model); nothing is changed then.
+/// [`CheckpointError::TensorShape`] for one of another shape, [`CheckpointError::UnusedTensor`] for
+/// one under `part` that the module does not have, and as [`load_model`](crate::load_model); nothing
+/// is changed then.
 pub fn load_part<M: Module>(path: &Path, part: &str, module: M) -> Result<M, CheckpointError> {
     let (file, bytes) = served(path)?;
     let record = |cause: burn_pack::Error| CheckpointError::Record {
@@ -34,9 +35,14 @@ pub fn load_part<M: Module>(path: &Path, part: &str, module: M) -> Result<M, Che
     let (path, failed) = (vec![part.to_owned()], None);
     let mut fill = Fill { file: &file, path, tensors, failed };
     let filled = module.map(&mut fill);
-    match fill.failed {
+    let Fill { tensors, failed, .. } = fill;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let inside = format!("{part}.");
+    match tensors.into_keys().find(|tensor| tensor.starts_with(&inside)) {
         None => Ok(filled),
-        Some(error) => Err(error),
+        Some(tensor) => Err(CheckpointError::UnusedTensor { path: file, tensor }),
     }
 }
 
@@ -95,6 +101,19 @@ impl ModuleMapper for Fill<'_> {
             }
         }
     }
+
+    fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        self.tensors.remove(&self.path.join("."));
+        param
+    }
+
+    fn map_bool<const D: usize>(
+        &mut self,
+        param: Param<Tensor<D, Bool>>,
+    ) -> Param<Tensor<D, Bool>> {
+        self.tensors.remove(&self.path.join("."));
+        param
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +137,40 @@ mod tests {
             let layer = || LinearConfig::new(2, 3).init(device);
             Self { front: layer(), back: layer() }
         }
+    }
+
+    #[derive(Module, Debug)]
+    struct Outer {
+        part: Net,
+    }
+
+    #[derive(Module, Debug)]
+    struct Front {
+        front: Linear,
+    }
+
+    #[test]
+    fn a_part_with_a_layer_more_than_the_module_is_refused_by_its_tensor() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        let model = Outer { part: Net::new(&device) };
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let snapshot = Snapshot {
+            model: &model,
+            optimizer: &OptimizerConfig::Adamw { weight_decay: 0.0, betas: [0.9, 0.999] }.init(),
+            state: &RunState::default(),
+            average: None,
+            slow: None,
+            served: None,
+        };
+        let path = save(dir.path(), &snapshot).expect("saved");
+        load_part(&path, "part", Net::new(&device)).expect("read");
+        let front = Front { front: LinearConfig::new(2, 3).init(&device) };
+        let said = load_part(&path, "part", front).expect_err("refused").to_string();
+        assert!(
+            said.contains("has the tensor `part.back.bias`, which the model does not"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -68,9 +68,9 @@ impl fmt::Debug for Distillation {
 }
 
 impl Distillation {
-    /// Checks that the teacher exists.
-    pub(super) fn find(&self) -> Result<(), RunError> {
-        OtherRun::find(&TEACHER, &self.run)
+    /// Checks, without data, that the teacher exists and sees images as the student does.
+    pub(super) fn find(&self, own: &DataPlan) -> Result<(), RunError> {
+        OtherRun::find(&TEACHER, &self.run, own).map(drop)
     }
 
     /// Reads the keys, if there is a teacher.

@@ -42,7 +42,6 @@ use self::sources::find_sources;
 use super::ability::Ability;
 use super::kind::{NeedsSingleRank, Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
-use super::pretrained::checkpoint_of;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -200,9 +199,9 @@ impl TaskPlan for ImagePlan {
     }
 
     fn find_runs(&self) -> Result<(), RunError> {
-        self.distillation.as_ref().map_or(Ok(()), Distillation::find)?;
-        self.pruning.as_ref().map_or(Ok(()), Pruning::find)?;
-        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
+        self.distillation.as_ref().map_or(Ok(()), |taught| taught.find(&self.data))?;
+        self.pruning.as_ref().map_or(Ok(()), |pruning| pruning.find(&self.data))?;
+        self.model.encoder().map_or(Ok(()), |encoder| encoder.checkpoint().map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

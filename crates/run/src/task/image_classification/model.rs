@@ -1,6 +1,6 @@
 //! The keys of `model`: the network that classifies images.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
@@ -21,6 +21,7 @@ use super::network::{Network, Uninitialized};
 use super::prune;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::task::needed_encoder::NeededEncoder;
 
 const KIND: Key<ModelKind> =
     Key::new(
@@ -352,10 +353,17 @@ impl ModelPlan {
         }
     }
 
-    /// The run or the checkpoint whose encoder a new network begins with.
-    pub(super) fn encoder(&self) -> Option<&Path> {
+    /// The encoder with which a new network begins, if it is that of another run.
+    pub(super) fn encoder(&self) -> Option<NeededEncoder<'_>> {
         match self {
-            Self::VisionTransformer(_, encoder) => encoder.as_deref(),
+            Self::VisionTransformer(VisionTransformerConfig { encoder: config, .. }, encoder) => {
+                Some(NeededEncoder {
+                    path: encoder.as_deref()?,
+                    config,
+                    sides_key: "[data.height, data.width]",
+                    channels: Some(config.channels),
+                })
+            }
             _ => None,
         }
     }

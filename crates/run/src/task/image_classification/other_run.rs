@@ -27,12 +27,15 @@ impl OtherRun {
         Ok(Self { key: key.name(), path: path.to_owned(), folder, plan })
     }
 
-    /// Checks, without data, that the run is of this task and has a trained network.
-    pub(super) fn find(key: &Key<PathBuf>, path: &Path) -> Result<(), RunError> {
+    /// Checks, without data, that the run is of this task, has a trained network and sees images
+    /// as here; returns it.
+    pub(super) fn find(key: &Key<PathBuf>, path: &Path, own: &DataPlan) -> Result<Self, RunError> {
         let other = Self::open(key, path)?;
         other.check_task()?;
         let served = other.folder.served_checkpoint(&other.plan);
-        served.map(drop).map_err(|error| refuse_run(key.name(), path, error))
+        served.map_err(|error| refuse_run(key.name(), path, error))?;
+        other.check_images(own)?;
+        Ok(other)
     }
 
     /// The error of a run that is something else than the key needs.
@@ -75,6 +78,11 @@ impl OtherRun {
             };
             return Err(self.refuse(&what, &format!("one of the same {} classes", classes.len())));
         }
+        self.check_images(own)
+    }
+
+    /// Checks that the run's network sees images as here.
+    fn check_images(&self, own: &DataPlan) -> Result<(), RunError> {
         let (height, width) = own.size();
         let seen = [
             ("height", Value::from(height as i64)),

@@ -47,15 +47,23 @@ impl Pruning {
         Ok(settings.option(&FROM)?.map(|run| Self { run, ratio }))
     }
 
-    /// Checks that the run exists.
-    pub(super) fn find(&self) -> Result<(), RunError> {
-        OtherRun::find(&FROM, &self.run)
+    /// Checks, without data, that the run exists, sees images as here and can be pruned.
+    pub(super) fn find(&self, own: &DataPlan) -> Result<(), RunError> {
+        self.check_source(&OtherRun::find(&FROM, &self.run, own)?)
     }
 
-    fn opened(&self) -> Result<(OtherRun, f64), RunError> {
-        let other = OtherRun::open(&FROM, &self.run)?;
-        let ratio = other.value("model", "prune_ratio").and_then(Value::as_float).unwrap_or(0.0);
-        Ok((other, ratio))
+    /// Checks that the run's network can be pruned to the ratio here.
+    fn check_source(&self, other: &OtherRun) -> Result<(), RunError> {
+        if other.value("train", "quantization").is_some() {
+            let what = "a run that was trained with `train.quantization`";
+            return Err(other.refuse(what, "one without; this run may have it"));
+        }
+        let ratio = ratio_of(other);
+        if ratio > self.ratio {
+            let what = format!("a run whose `model.prune_ratio` is {ratio}");
+            return Err(other.refuse(&what, &format!("at most {}, as here", self.ratio)));
+        }
+        Ok(())
     }
 
     /// Checks that the run has the same network but for channels, classes and images as here.
@@ -65,7 +73,7 @@ impl Pruning {
         own: &DataPlan,
         classes: &[String],
     ) -> Result<(), RunError> {
-        let (other, ratio) = self.opened()?;
+        let other = OtherRun::open(&FROM, &self.run)?;
         other.check(own, classes)?;
         let model = |plan: &Plan| -> Table {
             let model = plan.table().get("model").and_then(Value::as_table).cloned();
@@ -88,15 +96,7 @@ impl Pruning {
                 return Err(other.refuse(&what, &expected));
             }
         }
-        if other.value("train", "quantization").is_some() {
-            let what = "a run that was trained with `train.quantization`";
-            return Err(other.refuse(what, "one without; this run may have it"));
-        }
-        if ratio > self.ratio {
-            let what = format!("a run whose `model.prune_ratio` is {ratio}");
-            return Err(other.refuse(&what, &format!("at most {}, as here", self.ratio)));
-        }
-        Ok(())
+        self.check_source(&other)
     }
 
     /// The run's served network.
@@ -105,7 +105,12 @@ impl Pruning {
         init: &InitPruned<N>,
         device: &Device,
     ) -> Result<N, RunError> {
-        let (other, ratio) = self.opened()?;
-        load_stored(init(device, ratio), &other.plan, &other.folder)
+        let other = OtherRun::open(&FROM, &self.run)?;
+        load_stored(init(device, ratio_of(&other)), &other.plan, &other.folder)
     }
+}
+
+/// The share of channels that a run's network was built without.
+fn ratio_of(other: &OtherRun) -> f64 {
+    other.value("model", "prune_ratio").and_then(Value::as_float).unwrap_or(0.0)
 }

@@ -17,7 +17,6 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
-use crate::task::pretrained::checkpoint_of;
 use crate::task::{
     About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
 };
@@ -50,7 +49,7 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn prepare(&self, plan: &Plan, mut model: N, device: &Device) -> Result<N, RunError> {
         if let Some(encoder) = self.plan.model.encoder() {
-            model = model.with_encoder_of(&checkpoint_of(encoder)?)?;
+            model = model.with_encoder_of(&encoder.checkpoint()?)?;
         }
         if let (Some(pruning), Some(init)) = (&self.plan.pruning, &self.pruned) {
             model = model.pruned_from(&pruning.load(init, device)?)?;

@@ -12,6 +12,13 @@ use crate::task::FilePrediction;
 /// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
 const MOST_VOXELS: usize = 1 << 26;
 
+/// The error of an option for masks beside a prediction of values, whose channels are all written.
+pub(in crate::task) fn refuse_kept_channels() -> RunError {
+    let reason = "the outputs of all classes are of masks, and the prediction has values: leave out \
+                  --keep-channels";
+    RunError::Unusable { reason: reason.to_owned() }
+}
+
 /// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
 pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
     let mut others = vec![("the input", FileIdentity::of(&request.input))];

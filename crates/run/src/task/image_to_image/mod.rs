@@ -31,7 +31,7 @@ use super::image_pairs::objective::{self, Objective};
 use super::image_pairs::prediction_files;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
-use super::pretrained::{checkpoint_of, refuse_other_window};
+use super::pretrained::refuse_other_window;
 use super::quantizable::NO_OUTLIERS;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
@@ -128,7 +128,7 @@ impl TaskPlan for ImagePlan {
     }
 
     fn find_runs(&self) -> Result<(), RunError> {
-        self.model.encoder().map_or(Ok(()), |encoder| checkpoint_of(encoder).map(drop))
+        self.model.encoder(None).map_or(Ok(()), |encoder| encoder.checkpoint().map(drop))
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
@@ -240,6 +240,9 @@ impl Predictor for ImagePlan {
         }
         request.sliding(&self.data.patch, self.model.stride())?;
         let is_mask = matches!(self.objective, Objective::Masks { .. });
+        if request.keeps_channels && !is_mask {
+            return Err(prediction_files::refuse_kept_channels());
+        }
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \
                           --components";

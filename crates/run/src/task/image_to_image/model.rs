@@ -1,6 +1,6 @@
 //! The keys of `model`, and the networks that convert images.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::data_plan::{DataPlan, TargetKind};
+use crate::task::needed_encoder::NeededEncoder;
 use crate::task::penalty::{penalty_key, read_penalty};
 use crate::task::pretrained::refuse_encoder;
 
@@ -264,10 +265,16 @@ impl ModelPlan {
         Ok(Self::Transformer { config, encoder: settings.option(&ENCODER)? })
     }
 
-    /// The run or the checkpoint whose encoder a new network begins with.
-    pub(super) fn encoder(&self) -> Option<&Path> {
+    /// The encoder with which a new network begins, if it is that of another run, for images with
+    /// this many channels, if the data is open.
+    pub(super) fn encoder(&self, channels: Option<usize>) -> Option<NeededEncoder<'_>> {
         match self {
-            Self::Transformer { encoder, .. } => encoder.as_deref(),
+            Self::Transformer { config, encoder } => Some(NeededEncoder {
+                path: encoder.as_deref()?,
+                config: &config.encoder,
+                sides_key: "data.patch",
+                channels,
+            }),
             Self::UNet(_) | Self::Dual { .. } => None,
         }
     }

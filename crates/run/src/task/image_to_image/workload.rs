@@ -16,7 +16,6 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
 use crate::task::image_pairs::data::{IMAGES, ImagePairs};
-use crate::task::pretrained::checkpoint_of;
 use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
@@ -41,8 +40,8 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
     }
 
     fn prepare(&self, _: &Plan, model: N, _: &Device) -> Result<N, RunError> {
-        match self.plan.model.encoder() {
-            Some(encoder) => model.with_encoder_of(&checkpoint_of(encoder)?),
+        match self.plan.model.encoder(Some(self.data.shape.inputs)) {
+            Some(encoder) => model.with_encoder_of(&encoder.checkpoint()?),
             None => Ok(model),
         }
     }

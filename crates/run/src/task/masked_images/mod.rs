@@ -151,6 +151,9 @@ impl Predictor for MaskedPlan {
 
     fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
         prediction_files::check(request)?;
+        if request.keeps_channels {
+            return Err(prediction_files::refuse_kept_channels());
+        }
         if request.components.is_some() {
             let reason = "components are of masks, and the prediction has values: leave out \
                           --components";
