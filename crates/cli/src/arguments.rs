@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
-    pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
+    arm_run, batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch,
+    lr_find, pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
     tune_performance, validate, verify, warm_up,
 };
 
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
     Compare(compare::CompareArgs),
+    #[command(hide = true)]
+    ArmRun(arm_run::ArmRunArgs),
     CompareOptions(compare_options::CompareOptionsArgs),
     BatchSweep(batch_sweep::BatchSweepArgs),
     TunePerformance(tune_performance::TunePerformanceArgs),

@@ -1,5 +1,6 @@
 //! Processes of this program that a command starts.
 
+use std::io::Read;
 use std::process::{Child, Command, ExitStatus};
 
 /// Puts the process into another group, so that Ctrl-C reaches only the command, which ends it.
@@ -74,6 +75,26 @@ pub(crate) fn says_out_of_memory(said: &str) -> bool {
     words.iter().any(|words| said.contains(words))
 }
 
+/// Ends this process when its input is closed, which the command that started it does when it ends
+/// in whatever way.
+pub(crate) fn end_with_the_command() {
+    let wait = || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    };
+    // Without the thread the process ends after its work.
+    let _ = std::thread::Builder::new().name("end".to_owned()).spawn(wait);
+}
+
+/// Whether an error is that of a storage which is full or does not work, such as "No space left on
+/// device (os error 28)": other work on the same storage would fail in the same way.
+pub(crate) fn says_storage_failed(said: &str) -> bool {
+    /// EIO, ENOSPC, EROFS and, on Linux and on other systems, EDQUOT. The words are in the language
+    /// of the system, the numbers are not.
+    const NUMBERS: [u32; 5] = [5, 28, 30, 122, 69];
+    cfg!(unix) && NUMBERS.iter().any(|number| said.contains(&format!("(os error {number})")))
+}
+
 /// Lets the system kill this process first if memory runs out.
 pub(crate) fn die_first() {
     // Only Linux has this file; other systems choose by themselves.
@@ -85,6 +106,19 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
+
+    #[test]
+    fn a_full_or_broken_storage_is_known_by_the_number_of_its_error() {
+        for number in [5, 28, 30] {
+            let cause = std::io::Error::from_raw_os_error(number);
+            assert!(says_storage_failed(&format!("cannot write `a`: {cause}")), "{cause}");
+        }
+        // No such file, no permission.
+        for number in [2, 13] {
+            let cause = std::io::Error::from_raw_os_error(number);
+            assert!(!says_storage_failed(&format!("cannot read `a`: {cause}")), "{cause}");
+        }
+    }
 
     #[test]
     fn a_crash_is_no_answer_about_memory() {

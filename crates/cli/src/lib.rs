@@ -12,6 +12,7 @@ mod json;
 mod kernels;
 mod layer_table;
 mod log;
+mod output_file;
 mod performance;
 mod predictions;
 mod program;
@@ -77,6 +78,9 @@ const BAD_INPUT: u8 = 2;
 /// The exit code for a run that failed.
 const RUN_FAILED: u8 = 1;
 
+/// The exit code for work that was stopped before its result exists: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// Runs the command line `updraft ARGS…` with the tasks of this workspace and returns its exit
 /// code.
 ///
@@ -137,8 +141,8 @@ fn ended(error: &anyhow::Error) -> u8 {
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
-        batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch, lr_find,
-        pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
+        arm_run, batch_find, batch_sweep, compare, compare_options, endure, eval, explain, launch,
+        lr_find, pipeline, predict, probe, quantize, report, scale_estimate, tasks, train, tune,
         tune_performance, validate, verify, warm_up,
     };
     let log = log::install(arguments.log);
@@ -163,9 +167,10 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Validate(args) => validate::dry_run(registry, args),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::Endure(args) => endure::dry_run(registry, args),
-            Command::BatchProbe(_) | Command::MeasureSteps(_) | Command::TuneTrial(_) => {
-                anyhow::bail!("this command takes no --dry-run")
-            }
+            Command::ArmRun(_)
+            | Command::BatchProbe(_)
+            | Command::MeasureSteps(_)
+            | Command::TuneTrial(_) => anyhow::bail!("this command takes no --dry-run"),
             // These only print.
             Command::Explain(args) => explain::run(registry, args),
             Command::Tasks(args) => tasks::run(registry, args),
@@ -183,6 +188,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::Report(args) => report::run(args),
         Command::LrFind(args) => lr_find::run(registry, args),
         Command::Compare(args) => compare::run(registry, args),
+        Command::ArmRun(args) => arm_run::run(registry, args, &log),
         Command::CompareOptions(args) => compare_options::run(registry, args),
         Command::BatchSweep(args) => batch_sweep::run(registry, args),
         Command::TunePerformance(args) => tune_performance::run(registry, args),
@@ -207,10 +213,22 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
 #[error("{0}")]
 struct Failed(String);
 
+/// The error of work that was stopped before its result exists, with how to continue.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Stopped(String);
+
 /// Errors that arguments, configuration or data can fix have another exit code.
 fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(part) = error.downcast_ref::<PartFailed>() {
         return part.code;
+    }
+    let was_stopped = error.chain().any(|cause| {
+        cause.is::<Stopped>()
+            || matches!(cause.downcast_ref::<RunError>(), Some(RunError::Stopped { .. }))
+    });
+    if was_stopped {
+        return INTERRUPTED;
     }
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()
@@ -235,8 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn work_that_was_stopped_before_its_result_has_the_exit_code_of_a_signal() {
+        let stopped = || Stopped("stopped".to_owned());
+        assert_eq!(exit_code(&stopped().into()), INTERRUPTED);
+        assert_eq!(exit_code(&anyhow::Error::from(stopped()).context("an arm")), INTERRUPTED);
+        assert_eq!(exit_code(&RunError::Stopped { what: "the end" }.into()), INTERRUPTED);
+        assert_eq!(exit_code(&Failed("stopped".to_owned()).into()), RUN_FAILED);
+    }
+
+    #[test]
     fn a_part_that_failed_keeps_its_exit_code() {
-        for code in [BAD_INPUT, RUN_FAILED] {
+        for code in [BAD_INPUT, RUN_FAILED, INTERRUPTED] {
             let failed = PartFailed { code, reason: String::new() };
             assert_eq!(exit_code(&failed.into()), code);
         }

@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::INTERRUPTED;
+
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 static FORWARDED: AtomicUsize = AtomicUsize::new(0);
 static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
-
-/// The exit code of a process that a signal ended: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
 
 /// Whether the command was asked to stop.
 pub(crate) fn requested() -> bool {
@@ -47,7 +46,7 @@ impl NothingToSave {
         NOTHING_TO_SAVE.fetch_add(1, Ordering::SeqCst);
         // Handles a signal that came before.
         if requested() {
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         }
         Self(())
     }
@@ -61,7 +60,7 @@ impl Drop for NothingToSave {
 
 /// Ends a process as a signal does, whose work saved nothing after it was asked to stop.
 pub(crate) fn exit_interrupted() -> ! {
-    std::process::exit(INTERRUPTED)
+    std::process::exit(INTERRUPTED.into())
 }
 
 /// Blocks the signal with which the system ends a process that writes beyond the limit on the size
@@ -86,7 +85,7 @@ pub(crate) fn install() {
             return;
         }
         if is_second || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         }
     });
     if let Err(error) = installed {

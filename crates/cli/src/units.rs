@@ -1,5 +1,13 @@
 //! Rates and times in arguments, with the usual units.
 
+/// The longest time of a short message: an hour.
+const MOST_SECONDS: f64 = 3600.0;
+
+/// Bytes per second: no network and no storage is slower or faster, and times computed with them are
+/// finite.
+const LEAST_RATE: f64 = 1.0;
+const MOST_RATE: f64 = 1e18;
+
 /// Bytes per second; a number without a unit is in Gbit/s.
 pub(crate) fn network_rate(text: &str) -> Result<f64, String> {
     rate(text, "Gbit/s")
@@ -18,7 +26,11 @@ pub(crate) fn short_time(text: &str) -> Result<f64, String> {
     let found = UNITS.iter().find(|(name, _)| *name == if unit.is_empty() { "us" } else { unit });
     let (_, factor) = found
         .ok_or_else(|| format!("`{unit}` is no unit of it; write ns, us (or no unit), ms or s"))?;
-    Ok(number * factor)
+    let seconds = number * factor;
+    match seconds <= MOST_SECONDS {
+        true => Ok(seconds),
+        false => Err(format!("it must be at most {MOST_SECONDS} s")),
+    }
 }
 
 fn rate(text: &str, without_unit: &str) -> Result<f64, String> {
@@ -30,7 +42,11 @@ fn rate(text: &str, without_unit: &str) -> Result<f64, String> {
              number without a unit is in {without_unit}"
         )
     })?;
-    Ok(number * factor)
+    let rate = number * factor;
+    match (LEAST_RATE..=MOST_RATE).contains(&rate) {
+        true => Ok(rate),
+        false => Err(format!("it must be at least {LEAST_RATE} B/s and at most {MOST_RATE:e} B/s")),
+    }
 }
 
 /// The bytes per second of a unit: a prefix in either case, and bits (`b`) or bytes (`B`).
@@ -48,12 +64,12 @@ fn bytes_per_s(unit: &str) -> Option<f64> {
     Some(of_unit * decimal.or_else(binary)?)
 }
 
-/// A positive, finite number and the unit after it.
+/// A positive number, which may be infinite, and the unit after it.
 fn split(text: &str) -> Result<(f64, &str), String> {
     let number = text.trim_end_matches(|c: char| c.is_alphabetic() || c == '/').trim_end();
     let unit = text[number.len()..].trim();
     match number.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok((number, unit)),
+        Ok(number) if number > 0.0 => Ok((number, unit)),
         Ok(_) => Err("it must be above 0".to_owned()),
         Err(_) => Err("it must begin with a number".to_owned()),
     }
@@ -109,6 +125,14 @@ mod tests {
             let error = network_rate(text).unwrap_err();
             assert!(error.contains("Mbit/s, Gbit/s") && error.contains("is in Gbit/s"), "{error}");
         }
+        for text in ["1e400Gbit/s", "1e300", "1e-300"] {
+            let error = network_rate(text).unwrap_err();
+            assert_eq!(error, "it must be at least 1 B/s and at most 1e18 B/s", "{text}");
+        }
+        for text in ["1e300us", "1e400", "2h"] {
+            assert!(short_time(text).is_err(), "{text}");
+        }
+        assert_eq!(short_time("1e300us").unwrap_err(), "it must be at most 3600 s");
         assert!(short_time("1min").unwrap_err().contains("ns, us (or no unit), ms or s"));
         for (text, reason) in [("0", "above 0"), ("-1", "above 0"), ("x", "number"), ("", "number")]
         {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -15,12 +15,9 @@ use crate::command::cannot;
 /// # Errors
 /// If it cannot be written, as on a full disk.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let is_kept = path.symlink_metadata().is_ok_and(|found| !found.is_file());
-    let written = match path.file_name().filter(|_| !is_kept) {
+    let written = match partial(path) {
         None => fs::write(path, text),
-        Some(name) => {
-            let name = format!(".{}.{}.partial", name.to_string_lossy(), std::process::id());
-            let partial = path.with_file_name(name);
+        Some(partial) => {
             write_and_rename(&partial, path, text).inspect_err(|_| {
                 // A full disk would keep it.
                 let _ = fs::remove_file(&partial);
@@ -28,6 +25,24 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
         }
     };
     written.map_err(|cause| cannot("write", path, cause))
+}
+
+/// Checks that a file can be created beside the output, before the work whose result it takes.
+///
+/// # Errors
+/// If it cannot be created, as in a folder that was removed or is read-only.
+pub(crate) fn check_writable(path: &Path) -> Result<()> {
+    let Some(partial) = partial(path) else { return Ok(()) };
+    let tried = File::create(&partial).and_then(|_| fs::remove_file(&partial));
+    tried.map_err(|cause| cannot("write", path, cause))
+}
+
+/// The temporary name of an output; `None` for one that is written in place.
+fn partial(path: &Path) -> Option<PathBuf> {
+    let is_kept = path.symlink_metadata().is_ok_and(|found| !found.is_file());
+    let name = path.file_name().filter(|_| !is_kept)?;
+    let name = format!(".{}.{}.partial", name.to_string_lossy(), std::process::id());
+    Some(path.with_file_name(name))
 }
 
 fn write_and_rename(partial: &Path, path: &Path, text: &str) -> io::Result<()> {
@@ -61,5 +76,14 @@ mod tests {
             write_whole(Path::new("/dev/null"), "x").expect("a device is written in place");
         }
         assert!(write_whole(dir.path(), "x").is_err());
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_found_before_the_work() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        check_writable(&dir.path().join("page.html")).expect("writable");
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
+        let error = check_writable(&dir.path().join("gone/page.html")).expect_err("gone");
+        assert!(error.to_string().contains("gone/page.html`: "), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
+use crate::regular_file::open_regular;
 
 /// The policy of a loader for samples that cannot be delivered.
 ///
@@ -88,7 +89,7 @@ impl Quarantined {
     pub fn read(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
         let path = path.as_ref();
         let open = |cause| DataError::Open { path: path.to_owned(), cause };
-        let lines = BufReader::new(File::open(path).map_err(open)?).lines();
+        let lines = BufReader::new(open_regular(path).map_err(open)?).lines();
         let parse =
             |(line, text): (usize, std::io::Result<String>)| {
                 serde_json::from_str(&text.map_err(open)?).map_err(|cause| {

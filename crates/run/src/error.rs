@@ -103,8 +103,8 @@ pub enum RunError {
         /// The key with both values.
         edited: Edited,
     },
-    /// Another process is using the run folder.
-    #[error("the run `{run}` is in use by {}; wait until that ends, or stop it", by_whom(.holder))]
+    /// Another process is using the run folder, or the folder of several runs.
+    #[error("`{run}` is in use by {}; wait until that ends, or stop it", by_whom(.holder))]
     InUse {
         /// The run's folder.
         run: PathBuf,

@@ -14,7 +14,7 @@ const FILE: &str = ".lock";
 /// The largest number of bytes of the lock file that are read.
 const HOLDER_BYTES: u64 = 4096;
 
-/// The lock of a run folder, until it is dropped.
+/// The lock of a run folder, or of a folder of runs, until it is dropped.
 ///
 /// The lock is advisory: the system releases it when the process ends. The file `.lock` names the
 /// process and its host.
@@ -26,7 +26,13 @@ pub struct RunLock {
 }
 
 impl RunLock {
-    pub(crate) fn take(folder: &Path) -> Result<Self, RunError> {
+    /// Locks a folder against other processes until the result is dropped: that of a run, or one in
+    /// which a program creates several.
+    ///
+    /// # Errors
+    /// [`RunError::InUse`] with the process that holds the lock, [`RunError::Io`] if the folder
+    /// cannot be written.
+    pub fn take(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join(FILE);
         check_no_pipe(&path)?;
         let failed = |cause| RunError::io("write", &path, cause);

@@ -1,23 +1,23 @@
 //! `compare`: trains one config with different settings on the same seeds and compares them.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 use updraft_data::read_regular;
-use updraft_run::{Plan, Registry};
+use updraft_run::{Plan, Registry, RunLock};
 use updraft_trainer::{MetricSpec, Split, Unit};
 
+use super::arm_folder::MadeOf;
+use super::arm_run::train_apart;
 use super::comparison::{Compared, Score, best, compare, shown};
 use super::would::{Would, data_of};
-use super::{ConfigArgs, cannot, device_of};
+use super::{ConfigArgs, cannot, device_of, open};
+use crate::Stopped;
 use crate::json::JsonArgs;
 use crate::progress::Display;
-use crate::stop;
-use crate::whole_file::write_whole;
-use crate::{BAD_INPUT, Failed};
+use crate::stop::{self, NothingToSave};
 
 /// The largest file of a run that is read.
 const MOST_BYTES: u64 = 256 << 20;
@@ -74,15 +74,11 @@ impl CompareArgs {
 pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
-    for seed in 1..=args.seeds {
-        for (index, arm) in args.arms.iter().enumerate() {
-            let folder = args.folder(index, seed);
-            owned(&folder, &made_of(args, arm, seed))?;
-        }
-    }
+    let made_of: Vec<MadeOf> = plans.iter().map(|plan| MadeOf::of(plan, None)).collect();
+    refuse_others(args, &made_of)?;
     let data = data_of(&plans[0], args.data.as_deref());
     let reads = format!("{} and {data}", args.config.display());
-    let runs = args.arms.len() as u64 * args.seeds;
+    let runs = (args.arms.len() as u64).saturating_mul(args.seeds);
     let writes = format!("{runs} run folders in {}, unless they exist", args.runs.display());
     Would::new(reads, writes).print_before_a_plan()?;
     for (arm, plan) in args.arms.iter().zip(&plans) {
@@ -107,9 +103,13 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
             !arm.trim().is_empty(),
             "an --arm is empty; give its settings, such as precision=f32"
         );
-        let (config, profile) = (Some(&*args.config), args.profile.as_deref());
-        let planned = super::planned(registry, config, &settings(args, arm, 1), profile);
-        let planned = planned.map_err(|error| {
+        let config = ConfigArgs {
+            config: Some(args.config.clone()),
+            data: args.data.clone(),
+            sets: settings(args, arm),
+            profile: args.profile.clone(),
+        };
+        let planned = config.plan_in_silence(registry).map_err(|error| {
             let (error, of_arm) = (error.set_by("--arm", &words(arm)), format!("--arm {arm}"));
             let names_it = error.to_string().trim_start_matches('`').starts_with("--arm ");
             if names_it { error.into() } else { anyhow::Error::from(error).context(of_arm) }
@@ -157,22 +157,58 @@ fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
     Ok((metric, band))
 }
 
+/// Returns an error for a folder with runs of another plan or of other data than those of its arm.
+fn refuse_others(args: &CompareArgs, made_of: &[MadeOf]) -> Result<()> {
+    for seed in 1..=args.seeds {
+        for (index, made_of) in made_of.iter().enumerate() {
+            made_of.owns(&args.folder(index, seed))?;
+        }
+    }
+    Ok(())
+}
+
+/// The plan of each arm, with the digest of its data at the first seed.
+fn all_made_of(args: &CompareArgs, plans: &[Plan], display: &mut Display) -> Result<Vec<MadeOf>> {
+    let mut all = Vec::new();
+    for (arm, plan) in args.arms.iter().zip(plans) {
+        let of_arm = || format!("--arm {arm}");
+        let workload = open(plan, args.data.as_deref(), None, display).with_context(of_arm)?;
+        let digest = workload.data_digest(plan).with_context(of_arm)?;
+        all.push(MadeOf::of(plan, Some(digest)));
+    }
+    Ok(all)
+}
+
 /// Trains the missing runs, seed by seed, and prints the comparison as a table and as JSON.
 pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
-    let (metric, band) = checked(args, &plans(registry, args)?)?;
-    let display = Display::new();
+    let plans = plans(registry, args)?;
+    let (metric, band) = checked(args, &plans)?;
+    let mut display = Display::new();
+    let made_of = {
+        let _unasked = NothingToSave::begin();
+        let made_of = all_made_of(args, &plans, &mut display)?;
+        refuse_others(args, &made_of)?;
+        made_of
+    };
+    std::fs::create_dir_all(&args.runs).map_err(|cause| cannot("create", &args.runs, cause))?;
+    // Two comparisons in one folder would both train the missing runs.
+    let _lock = RunLock::take(&args.runs)?;
+    let stopped =
+        || Stopped("stopped; the same command continues with the missing runs".to_owned());
     let mut scores: Vec<Vec<Score>> = vec![Vec::new(); args.arms.len()];
     for seed in 1..=args.seeds {
-        for (index, arm) in args.arms.iter().enumerate() {
-            if stop::requested() {
-                let said = "stopped; the same command continues with the missing runs";
-                bail!(Failed(said.to_owned()));
-            }
+        for (index, (arm, plan)) in args.arms.iter().zip(&plans).enumerate() {
             let folder = args.folder(index, seed);
-            own(args, arm, seed, &folder)?;
+            made_of[index].own(&folder)?;
             let score = match finished(&folder, &metric)? {
                 Some(score) => score,
-                None => trained(args, arm, seed, &folder, &metric)?,
+                None if stop::requested() => bail!(stopped()),
+                None => {
+                    let plan = at_seed(registry, plan, seed)?;
+                    train_apart(&plan, &folder)
+                        .with_context(|| format!("--arm {arm}, seed {seed}"))?;
+                    finished(&folder, &metric)?.ok_or_else(stopped)?
+                }
             };
             let value = shown(&metric, score.value);
             display.line(&format!("seed {seed}  {value}  {arm}"));
@@ -201,11 +237,18 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     Ok(())
 }
 
-fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
+/// The settings of an arm at the first seed.
+fn settings(args: &CompareArgs, arm: &str) -> Vec<String> {
     let mut settings = args.sets.clone();
     settings.extend(words(arm));
-    settings.push(format!("seed={seed}"));
+    settings.push("seed=1".to_owned());
     settings
+}
+
+/// The plan of an arm at another seed: the files that it was read from may have changed since.
+fn at_seed(registry: Registry, plan: &Plan, seed: u64) -> Result<Plan> {
+    let place = Path::new("the plan of the arm");
+    Ok(Plan::read(registry, &plan.to_toml(), place, &[format!("seed={seed}")])?.plan)
 }
 
 /// Splits settings at spaces outside quotes, brackets and braces.
@@ -228,79 +271,6 @@ fn words(text: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
-}
-
-/// The file that records the settings of a folder's runs.
-const SETTINGS: &str = "compare.json";
-
-/// What the runs of an arm and a seed are made of.
-fn made_of(args: &CompareArgs, arm: &str, seed: u64) -> Value {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
-            "settings": settings(args, arm, seed), "profile": args.profile })
-}
-
-/// Whether a folder has runs of these settings; returns an error for runs of others.
-fn owned(folder: &Path, made_of: &Value) -> Result<bool> {
-    let path = folder.join(SETTINGS);
-    if !path.exists() {
-        return Ok(false);
-    }
-    let text = read_regular(&path, MOST_BYTES)
-        .with_context(|| format!("cannot read `{}`", path.display()))?;
-    let found: Option<Value> = serde_json::from_slice(&text).ok();
-    ensure!(
-        found.as_ref() == Some(made_of),
-        "`{}` holds runs of other settings; name another folder with --runs",
-        folder.display()
-    );
-    Ok(true)
-}
-
-/// Records the settings of a folder's runs, or returns an error for runs of other settings.
-fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
-    let made_of = made_of(args, arm, seed);
-    if owned(folder, &made_of)? {
-        return Ok(());
-    }
-    let path = folder.join(SETTINGS);
-    std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
-    write_whole(&path, &made_of.to_string())
-}
-
-/// Runs `train` in a separate process, so that runs do not influence each other.
-fn trained(
-    args: &CompareArgs,
-    arm: &str,
-    seed: u64,
-    folder: &Path,
-    metric: &MetricSpec,
-) -> Result<Score> {
-    let program = std::env::current_exe().context("the program cannot find itself")?;
-    let mut command = Command::new(program);
-    command.arg("train").arg(&args.config).arg("--runs").arg(folder);
-    if let Some(data) = &args.data {
-        command.arg("--data").arg(data);
-    }
-    for setting in settings(args, arm, seed) {
-        command.arg("--set").arg(setting);
-    }
-    command.args(args.profile.iter().flat_map(|profile| ["--profile", profile]));
-    let output = command.stdout(Stdio::null()).stderr(Stdio::piped()).output();
-    let output = output.context("cannot start a run")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next_back().unwrap_or("it said nothing");
-        let said = said.strip_prefix("error: ").unwrap_or(said);
-        let said = format!("--arm {arm}, seed {seed}: {said}");
-        // An error that the user can fix in the run is one that the user can fix in the comparison.
-        bail!(match output.status.code() {
-            Some(code) if code == i32::from(BAD_INPUT) => anyhow!(said),
-            _ => Failed(said).into(),
-        });
-    }
-    let stopped = || Failed("stopped; the same command continues".to_owned()).into();
-    finished(folder, metric)?.ok_or_else(stopped)
 }
 
 /// The score of the complete run in a folder of runs.

@@ -13,6 +13,7 @@ use updraft_run::{About, Plan, Registry};
 use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
+use crate::output_file::{OutputKind, check_output};
 use crate::performance::{
     Compared, ComparedOrder, Comparison, Facts, Folder, Kind, MOST_STEPS, Measured, Row, RowResult,
     Samples, Series, Setting, Switch, Work, lines, measure, rows,
@@ -31,6 +32,14 @@ Examples:
   compare-options CONFIG --try train.workers=4 --try 'train.batch=16 train.workers=2'
                                           settings of your own, each as a row
 ";
+
+/// The two files that it writes.
+const FILES: [(&str, OutputKind); 2] = [
+    ("report.html", OutputKind { command: COMMAND, mark: ": optimizations compared</title>" }),
+    ("result.json", OutputKind { command: COMMAND, mark: "\"comparisons\": [" }),
+];
+
+const COMMAND: &str = "compare-options";
 
 /// Measures what each optimization brings for a config on this machine, and compares the results
 /// with those without it.
@@ -115,6 +124,7 @@ impl CompareOptionsArgs {
             "a --try is empty; give its settings, such as train.workers=4"
         );
         let plan = self.config.plan(registry)?.plan;
+        self.refuse_others(&plan)?;
         let (device, selection) = device_of(&plan)?;
         let data = self.config.data.as_deref();
         let workload = match display {
@@ -182,6 +192,12 @@ impl CompareOptionsArgs {
         let own = || Path::new("runs").join("options").join(&plan.name);
         self.out.clone().unwrap_or_else(own)
     }
+
+    /// Returns an error for results that would replace other files than earlier ones.
+    fn refuse_others(&self, plan: &Plan) -> Result<()> {
+        let (folder, inputs) = (self.folder(plan), self.config.files());
+        FILES.iter().try_for_each(|(name, kind)| check_output(&folder.join(name), *kind, &inputs))
+    }
 }
 
 /// Prints what would be read and written, and the rows.
@@ -232,7 +248,7 @@ pub(crate) fn run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
         lines(comparison).iter().try_for_each(|line| crate::print(line))?;
     }
     let result = result(&opened, &comparisons);
-    let (page, file) = (out.join("report.html"), out.join("result.json"));
+    let [page, file] = FILES.map(|(name, _)| out.join(name));
     let text = options_page(
         &opened.plan.name,
         &about(&opened).into_iter().chain(words).collect::<Vec<_>>(),

@@ -24,7 +24,7 @@ use crate::ranks::{AS_ROOT, mpirun_arguments, refuse_on_ranks};
 use crate::stop::Forwarded;
 use crate::terminal::say;
 use crate::wrap::counted;
-use crate::{BAD_INPUT, Failed, RUN_FAILED, stop};
+use crate::{BAD_INPUT, Failed, INTERRUPTED, RUN_FAILED, stop};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,7 +100,9 @@ pub(crate) fn run(registry: Registry, args: &LaunchArgs) -> Result<()> {
         }
         let failed = || Failed(format!("the ranks ended with exit code {code}"));
         let is_final = [RUN_FAILED, BAD_INPUT].map(i32::from).contains(&code);
-        if was_terminated || stop::signals() > 1 || (stop::requested() && !is_final) {
+        // A rank that was signaled itself is not started again.
+        let was_stopped = was_terminated || code == i32::from(INTERRUPTED);
+        if was_stopped || stop::signals() > 1 || (stop::requested() && !is_final) {
             if run.as_deref().and_then(newest_checkpoint).is_none() {
                 remove_begun(&mut run, resumed.as_deref())?;
             }

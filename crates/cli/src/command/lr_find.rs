@@ -14,10 +14,11 @@ use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_ra
 use super::would::dry_run_of;
 use super::{ConfigArgs, cannot, device_of, open, stopped};
 use crate::json::JsonArgs;
+use crate::output_file::{OutputKind, check_output};
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
-use crate::whole_file::write_whole;
+use crate::whole_file::{check_writable, write_whole};
 
 /// Finds a learning rate: trains with increasing learning rates and plots the loss.
 #[derive(Debug, Args)]
@@ -33,13 +34,18 @@ pub(crate) struct LrFindArgs {
     /// Number of updates
     #[arg(long, default_value_t = LrRange::default().steps)]
     steps: usize,
-    /// The page with the plot, replaced if it exists [default: lr-find.html; if that exists,
-    /// lr-find-2.html and so on]
+    /// The page with the plot, which replaces an earlier one of this command [default: lr-find.html;
+    /// if that exists, lr-find-2.html and so on]
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
 }
+
+/// The title of the page.
+const TITLE: &str = "Learning rates";
+
+const PAGE: OutputKind = OutputKind { command: "lr-find", mark: "<title>Learning rates</title>" };
 
 impl LrFindArgs {
     /// The learning rates to try; errors name the option.
@@ -55,6 +61,9 @@ impl LrFindArgs {
     }
 
     /// The page to write, if nothing is created there in the meantime.
+    ///
+    /// # Errors
+    /// An error for a page that replaces something else than an earlier one.
     fn place(&self) -> Result<PathBuf> {
         let Some(page) = &self.page else {
             let free = (1..).map(page_name).find(|page| !page.exists());
@@ -67,6 +76,7 @@ impl LrFindArgs {
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             bail!("--page is in `{}`, which is no folder; create it first", folder.display());
         }
+        check_output(page, PAGE, &self.config.files())?;
         Ok(page.clone())
     }
 }
@@ -90,7 +100,7 @@ pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
 pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let range = args.range()?;
     // Refused before the search, not after it.
-    args.place()?;
+    check_writable(&args.place()?)?;
     let plan = args.config.plan(registry)?.plan;
     let (device, _) = device_of(&plan)?;
     let mut display = Display::new();
@@ -106,6 +116,10 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     display.clear();
     let points = points.ok_or_else(|| stopped("all learning rates were tried"))?;
     let suggestion = suggest_learning_rate(&points);
+    // Printed also if the page cannot be written.
+    if let Some(rate) = suggestion {
+        display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
+    }
     let text = page(&points, suggestion)?;
     let page = match &args.page {
         Some(page) => {
@@ -124,7 +138,6 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
             args.steps,
         )
     };
-    display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
     args.json.print(
         &json!({ "learning_rate": rate, "updates": points.len(), "page": page.to_string_lossy() }),
     )?;
@@ -165,5 +178,5 @@ fn page(points: &[LrPoint], suggestion: Option<f64>) -> Result<String> {
         None => "<p>The loss never falls.</p>".to_owned(),
     };
     let plot = plot("Loss over the learning rate", "learning rate", Scale::Logarithmic, &curves)?;
-    Ok(document("Learning rates", &format!("<h1>Learning rates</h1>\n{said}\n{plot}")))
+    Ok(document(TITLE, &format!("<h1>{TITLE}</h1>\n{said}\n{plot}")))
 }

@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+mod arm_folder;
+pub(crate) mod arm_run;
 pub(crate) mod batch_find;
 pub(crate) mod batch_sweep;
 pub(crate) mod compare;
@@ -11,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod launch;
 pub(crate) mod lr_find;
 pub(crate) mod pipeline;
+mod plan_difference;
 pub(crate) mod predict;
 mod predict_files;
 mod predict_output;
@@ -110,6 +113,12 @@ impl ConfigArgs {
         };
         let sets = self.sets.iter().filter(|set| !sets_the_key(set)).cloned().collect();
         Self { sets, ..self.clone() }
+    }
+
+    /// The files that it reads: the configuration, and the profile if it is a file.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        let profile = self.profile.as_deref().map(Path::new).filter(|profile| profile.is_file());
+        self.config.as_deref().into_iter().chain(profile).collect()
     }
 
     /// The arguments that give the same configuration again, each after a space.

@@ -9,6 +9,7 @@ use updraft_trainer::{Ending, checkpoint_step};
 
 use super::train::{self, TrainArgs};
 use super::{OpenedRun, device_of, eval, files_to_predict, next_predict, refused_as, report};
+use crate::Stopped;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::progress::Display;
@@ -69,8 +70,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
         train::train(&args.train, plan, log, &mut display)
     })?;
     if trained.ending == Ending::Stopped {
-        train::say_how_to_resume("pipeline", trained.folder.path());
-        return Ok(());
+        bail!(Stopped(train::how_to_resume("pipeline", trained.folder.path())));
     }
     // From here on everything is read from the run folder, as by any later command.
     // Opened again, because the training may have begun at a checkpoint that was named.

@@ -1,7 +1,7 @@
 //! `predict`: predictions of a trained model.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -98,10 +98,17 @@ impl PredictArgs {
         let device = self.int8.device(&self.device);
         let run = OpenedRun::open_at(registry, at, device, &check)
             .map_err(|error| self.int8.advised(&self.run, error))?;
+        self.output.check_places(&self.files)?;
         let compared = self.output.truth.iter().chain(&self.output.compare_with);
-        for file in self.files.iter().chain(compared) {
+        for file in self.files.iter().chain(compared.clone()) {
             if file.as_os_str() == "-" && !file.exists() {
                 bail!("cannot read `-`: name a file, or `/dev/stdin` for standard input");
+            }
+            if is_link_loop(file) {
+                bail!(
+                    "cannot read `{}`: its symbolic links form a loop; name the file itself",
+                    file.display()
+                );
             }
             if !file.exists() {
                 bail!(
@@ -109,6 +116,11 @@ impl PredictArgs {
                      that the run was trained on",
                     file.display()
                 );
+            }
+            // A picture or table to compare with is read in any order, which a pipe cannot be.
+            let is_compared = compared.clone().any(|it| it == file);
+            if is_compared && !file.is_file() && !file.is_dir() {
+                bail!("cannot read `{}`: it is not a regular file", file.display());
             }
             if file.is_dir() && request.is_some() {
                 bail!("cannot read `{}`: it is a folder; name one of its files", file.display());
@@ -137,6 +149,14 @@ impl PredictArgs {
     ) -> Result<Option<PredictionTrace>> {
         Ok(self.trace_steps.map(|steps| model.trace(folder, steps)).transpose()?)
     }
+}
+
+/// Whether a path leads through symbolic links that never reach a file.
+fn is_link_loop(path: &Path) -> bool {
+    /// ELOOP on Linux, and on systems from BSD; the standard library has no stable kind for it.
+    const LOOP: [i32; 2] = [40, 62];
+    let cause = path.metadata().err().and_then(|cause| cause.raw_os_error());
+    cfg!(unix) && cause.is_some_and(|cause| LOOP.contains(&cause))
 }
 
 /// Prints what would be read and written.

@@ -13,10 +13,15 @@ use updraft_trainer::{Metric, Unit};
 
 use super::OpenedRun;
 use super::predict::{PredictArgs, device_of, show_layers};
-use crate::Failed;
+use crate::Stopped;
+use crate::output_file::{OutputKind, check_output, refuse_in_run};
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
+
+/// The table of components; the mark is the beginning of its header.
+const COMPONENTS: OutputKind =
+    OutputKind { command: "predict --components", mark: "frame,label,class,voxels,size_um," };
 
 /// What is predicted into a file.
 pub(super) enum Request {
@@ -104,6 +109,18 @@ impl OutputArgs {
         Ok(Some(Request::Table(TablePrediction::new(input, out))))
     }
 
+    /// Returns an error for outputs that would replace a file of a run, or a table that is no table
+    /// of components.
+    pub(super) fn check_places(&self, files: &[PathBuf]) -> Result<()> {
+        for output in self.out.iter().chain(&self.components) {
+            refuse_in_run(output)?;
+        }
+        let Some(labels) = &self.components else { return Ok(()) };
+        let inputs = files.iter().chain(&self.truth).chain(&self.compare_with);
+        let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+        check_output(&table_of(labels), COMPONENTS, &inputs)
+    }
+
     /// The table to write.
     pub(super) fn table(&self) -> Option<&PathBuf> {
         self.out.as_ref().filter(|out| TablePrediction::is_table(out))
@@ -130,13 +147,18 @@ impl OutputArgs {
         request.mirror = self.mirror.iter().map(axis).collect();
         request.keeps_channels = self.keep_channels;
         request.components = self.components.clone().map(|labels| {
-            let table = labels.with_extension("csv");
+            let table = table_of(&labels);
             ComponentFiles { labels, table }
         });
         request.truth.clone_from(&self.truth);
         request.compare_with.clone_from(&self.compare_with);
         request
     }
+}
+
+/// The table of the sizes of components beside their image.
+fn table_of(labels: &Path) -> PathBuf {
+    labels.with_extension("csv")
 }
 
 /// Predicts an image into a file and prints what was written.
@@ -167,7 +189,7 @@ pub(super) fn run_to_file(
     let written = model.predict_image_on_ranks(request, ranks, &mut progress);
     let written = match written {
         Err(_) if stop::requested() => {
-            bail!(Failed("stopped; the same command continues with the rest".to_owned()))
+            bail!(Stopped("stopped; the same command continues with the rest".to_owned()))
         }
         written => written?,
     };
@@ -206,4 +228,37 @@ pub(super) fn run_to_file(
         crate::print(&format!("{:<22} {}{unit}", spec.name, metric_text(spec, *value)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: OutputArgs,
+    }
+
+    #[test]
+    fn the_table_of_components_replaces_no_other_table() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = |name: &str| dir.path().join(name);
+        let typed = ["predict".into(), "--out".into(), path("o.ome.tif"), "--components".into()];
+        let typed = typed.into_iter().chain([path("volumes.tif")]);
+        let args = Typed::try_parse_from(typed).expect("options").args;
+        let check = || args.check_places(&[path("x.tif")]).map_err(|error| error.to_string());
+        assert_eq!(check(), Ok(()));
+        fs::write(path("volumes.csv"), "input,target\n").expect("written");
+        let refused = check().expect_err("a table of the user");
+        let words = "volumes.csv` exists and was not written by `predict --components`; name";
+        assert!(refused.contains(words), "{refused}");
+        let header = "frame,label,class,voxels,size_um,center_z,center_y\n";
+        fs::write(path("volumes.csv"), header).expect("written");
+        assert_eq!(check(), Ok(()));
+    }
 }

@@ -12,6 +12,7 @@ use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::ranks::refuse_on_ranks;
+use crate::stop::NothingToSave;
 use crate::units::{network_rate, short_time, storage_rate};
 use crate::wrap::{counted, hanging};
 
@@ -76,18 +77,23 @@ pub(crate) struct ScaleEstimateArgs {
     json: JsonArgs,
 }
 
-/// A positive, finite number.
+/// The largest number of hours, seconds or milliseconds: more than 30 years of seconds, and small
+/// enough that products of all options are finite.
+const MOST: f64 = 1e9;
+
+/// A positive number of at most [`MOST`].
 fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it must be a number".to_owned())?;
-    match number.is_finite() && number > 0.0 {
+    match number > 0.0 && number <= MOST {
         true => Ok(number),
-        false => Err("it must be above 0".to_owned()),
+        false => Err(format!("it must be above 0 and at most {MOST:e}")),
     }
 }
 
-/// A finite number of at least 1.
+/// A number from 1 to [`MOST`].
 fn at_least_one(text: &str) -> Result<f64, String> {
-    positive(text).ok().filter(|number| *number >= 1.0).ok_or("it must be at least 1".to_owned())
+    let number = positive(text).ok().filter(|number| *number >= 1.0);
+    number.ok_or_else(|| format!("it must be at least 1 and at most {MOST:e}"))
 }
 
 impl ScaleEstimateArgs {
@@ -109,6 +115,8 @@ pub(crate) fn dry_run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()
 /// Prints the estimate.
 pub(crate) fn run(registry: Registry, args: &ScaleEstimateArgs) -> Result<()> {
     let mut plan = args.plan(registry)?;
+    // There is nothing to save: a signal ends the process at once.
+    let _unasked = NothingToSave::begin();
     let (device, _) = device_of(&plan)?;
     let mut display = Display::new();
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
@@ -333,9 +341,12 @@ mod tests {
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(positive("2.5"), Ok(2.5));
         for (text, reason) in
-            [("0", "above 0"), ("-1", "above 0"), ("inf", "above 0"), ("x", "a number")]
+            [("0", "above 0"), ("-1", "above 0"), ("1e300", "at most 1e9"), ("x", "a number")]
         {
             assert!(positive(text).unwrap_err().contains(reason), "{text}");
+        }
+        for text in ["inf", "NaN", "1e400", "0.5"] {
+            assert!(at_least_one(text).unwrap_err().contains("at least 1"), "{text}");
         }
     }
 

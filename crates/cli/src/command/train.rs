@@ -187,21 +187,26 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
     }
     let path = trained.folder.path();
     if trained.ending == Ending::Stopped {
-        say_how_to_resume("train", path);
+        say(&how_to_resume("train", path));
         return Ok(());
     }
-    let loss = trained.test.as_ref().and_then(|test| test.value("loss"));
-    let diverged = loss.filter(|loss| !loss.is_finite() && !ignores);
-    if diverged.is_none() {
+    let finite = if ignores { Ok(()) } else { refuse_diverged(&trained) };
+    if finite.is_ok() {
         next_predict(path, files, "");
     }
     json.print(&json!({ "run": path.to_string_lossy(), "test": trained.test }))?;
-    match diverged {
+    finite
+}
+
+/// Returns an error for a run whose test loss is not finite.
+pub(super) fn refuse_diverged(trained: &Trained) -> Result<()> {
+    let loss = trained.test.as_ref().and_then(|test| test.value("loss"));
+    match loss.filter(|loss| !loss.is_finite()) {
         None => Ok(()),
         Some(loss) => Err(Failed(format!(
             "the test loss is {loss}: the training of `{}` may have diverged; lower \
              `train.learning_rate`, or look at the test data",
-            path.display()
+            trained.folder.path().display()
         ))
         .into()),
     }
@@ -219,10 +224,10 @@ fn explain_kernels(plan: &Plan, args: &TrainArgs) -> Result<()> {
     crate::kernels::table(&choices).iter().try_for_each(|line| crate::print(line))
 }
 
-/// Prints the command that continues a stopped run.
-pub(crate) fn say_how_to_resume(command: &str, run: &Path) {
+/// The command that continues a stopped run.
+pub(super) fn how_to_resume(command: &str, run: &Path) -> String {
     let (program, run) = (crate::program::name(), quoted(&run.to_string_lossy()));
-    say(&format!("stopped and saved; continue with: {program} {command} --resume {run}"));
+    format!("stopped and saved; continue with: {program} {command} --resume {run}")
 }
 
 /// The same, for callers that use the trained model.

@@ -167,9 +167,10 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     keep_weights(&study, tune.keep)?;
     let found = Found::of(&study);
     let page = study.folder().join("report.html");
-    write_whole(&page, &search_page(&study, &found)?)?;
     // A study that was stopped has a page, too.
+    let written = write_whole(&page, &search_page(&study, &found)?);
     let overhead = worked?;
+    written?;
     ensure!(!found.front.is_empty(), Failed(no_result(&found, &page)));
     let configs = write_configs(&study, &found)?;
     summary(&study, &found, &overhead, (&configs, &page))?;

@@ -12,11 +12,12 @@ use updraft_run::{Plan, Registry};
 use super::would::dry_run_of;
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
+use crate::output_file::{OutputKind, check_output};
 use crate::performance::{
     Facts, Folder, Kind, MOST_STEPS, Measured, Row, Series, Setting, Spread, Switch, Work,
 };
 use crate::progress::Display;
-use crate::whole_file::write_whole;
+use crate::whole_file::{check_writable, write_whole};
 use crate::wrap::{counted, hanging};
 use crate::{Failed, program};
 
@@ -25,6 +26,10 @@ Examples:
   tune-performance CONFIG
   tune-performance CONFIG --out fast.toml   then: train CONFIG --profile fast.toml
 ";
+
+/// The first words of a profile.
+const PROFILE: OutputKind =
+    OutputKind { command: "tune-performance", mark: "# Written by `tune-performance` for " };
 
 /// A key that gains less stays off.
 const LEAST_GAIN: f64 = 0.05;
@@ -85,6 +90,13 @@ impl TunePerformanceArgs {
         self.out.clone().unwrap_or_else(own)
     }
 
+    /// The file of the profile, unless it would replace something else than an earlier one.
+    fn free_file(&self, plan: &Plan) -> Result<PathBuf> {
+        let file = self.file(plan);
+        check_output(&file, PROFILE, &self.config.files())?;
+        Ok(file)
+    }
+
     /// A row with settings on top of those that were decided.
     fn row(
         &self,
@@ -124,16 +136,26 @@ struct Decision {
 /// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> {
     args.check()?;
-    dry_run_of(registry, &args.config, |plan| args.file(plan).display().to_string())
+    let mut file = Ok(PathBuf::new());
+    dry_run_of(registry, &args.config, |plan| {
+        file = args.free_file(plan);
+        args.file(plan).display().to_string()
+    })?;
+    file.map(drop)
 }
 
 /// Measures the keys one after another and writes the profile.
 pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> {
     args.check()?;
     let plan = args.config.plan(registry)?.plan;
+    let path = args.free_file(&plan)?;
     let (device, selection) = device_of(&plan)?;
     let mut display = Display::new();
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
+    }
+    check_writable(&path)?;
     let about = workload.about();
     let applied = applied(&device.clone().autodiff());
     let facts = Facts::of(&selection, &device, &applied, Some(&*workload));
@@ -166,12 +188,8 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
     let suggested = suggested.collect::<Result<Vec<_>>>()?;
     display.clear();
     drop(folder);
-    let path = args.file(&plan);
     let on = format!("{} with {}", selection.id, counted(applied.threads as u64, "thread"));
     let text = profile(&decided, &decisions, &header(&plan, &on, args));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
-    }
     write_whole(&path, &text)?;
     let title = format!("{} on {}: {}", plan.name, selection.id, about.model);
     crate::print(&hanging("", &title))?;
@@ -295,8 +313,9 @@ impl Decision {
 
 fn header(plan: &Plan, on: &str, args: &TunePerformanceArgs) -> String {
     format!(
-        "# Written by `tune-performance` for {}, on {on}: {}, {}.\n\
+        "{}{}, on {on}: {}, {}.\n\
          # A value that gains less than {:.0} %, or less than the spread, is not taken.\n",
+        PROFILE.mark,
         plan.name,
         counted(args.steps as u64, "step"),
         counted(args.repeats as u64, "repeat"),

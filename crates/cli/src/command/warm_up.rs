@@ -12,6 +12,7 @@ use super::would::dry_run_of;
 use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
+use crate::stop::NothingToSave;
 use crate::terminal::say;
 use crate::wrap::hanging;
 
@@ -44,6 +45,8 @@ pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     let mut summary = summary(selection.id.backend, &applied);
     let mut seconds = None;
     if warms(selection.id.backend, &applied) {
+        // There is nothing to save: a signal ends the process at once.
+        let _unasked = NothingToSave::begin();
         let signature = open(&plan, data, None, &mut Display::new())?.signature();
         let steps = plan.rehearse(&signature, &device, plan.train.batch)?;
         let [first, next] = steps.map(|step: Duration| step.as_secs_f64());

@@ -1,6 +1,5 @@
 //! The side of a process that measures.
 
-use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use updraft_run::{Plan, Registry, RunError, make_plain_default, runs_kernels};
 
 use super::compared::Compared;
 use super::order::{Answer, InUse, Order, Step, Work};
-use crate::child::die_first;
+use crate::child::{die_first, end_with_the_command};
 use crate::command::{cannot, open};
 use crate::device::choose;
 use crate::progress::Display;
@@ -79,15 +78,4 @@ pub(crate) fn measure(registry: Registry, order: &Path) -> Result<()> {
     };
     std::fs::write(&order.answer, serde_json::to_vec(&answer)?)
         .map_err(|cause| cannot("write", &order.answer, cause))
-}
-
-/// Ends this process when its input is closed, which the command that started it does when it ends
-/// in whatever way.
-fn end_with_the_command() {
-    let wait = || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(1);
-    };
-    // Without the thread the process ends after its work.
-    let _ = std::thread::Builder::new().name("end".to_owned()).spawn(wait);
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_run::InputBatches;
 
-use crate::Failed;
+use crate::Stopped;
 use crate::progress::Display;
 use crate::stop;
 
@@ -45,7 +45,7 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if stop::requested() {
-            self.failed = Some(Failed(STOPPED.to_owned()).into());
+            self.failed = Some(Stopped(STOPPED.to_owned()).into());
             return None;
         }
         match self.batches.next()? {

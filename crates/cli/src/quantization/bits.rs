@@ -9,11 +9,11 @@ use updraft_run::CalibrationSamples;
 
 use super::batches::{Batches, STOPPED};
 use super::settings::QuantizeSettings;
-use crate::Failed;
 use crate::progress::Display;
 use crate::steps::Steps;
 use crate::stop;
 use crate::wrap::hanging;
+use crate::{Failed, Stopped};
 
 /// The assignments on the front that are tested.
 const FRONT: usize = 12;
@@ -79,7 +79,7 @@ impl Bits<'_> {
             let sensitivity =
                 self.samples.sensitivity(&observation, (&by, &formats), &mut watch(display, label));
             display.clear();
-            let Some(sensitivity) = sensitivity? else { bail!(Failed(STOPPED.to_owned())) };
+            let Some(sensitivity) = sensitivity? else { bail!(Stopped(STOPPED.to_owned())) };
             anyhow::Ok((observation, sensitivity))
         })?;
         if settings.chooses_bits() {
@@ -125,7 +125,7 @@ impl Bits<'_> {
         let tested =
             self.samples.evaluate(self.graph, &model, self.isa, &mut watch(display, label));
         display.clear();
-        let Some(tested) = tested? else { bail!(Failed(STOPPED.to_owned())) };
+        let Some(tested) = tested? else { bail!(Stopped(STOPPED.to_owned())) };
         let point = FrontPoint {
             bytes: assignment.bytes,
             fraction: assignment.fraction,

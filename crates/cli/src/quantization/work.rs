@@ -13,11 +13,11 @@ use super::latency::latency;
 use super::methods::Compared;
 use super::settings::QuantizeSettings;
 use super::table::{ModelKind, table};
-use crate::Failed;
 use crate::progress::Display;
 use crate::steps::Steps;
 use crate::stop;
 use crate::wrap::hanging;
+use crate::{Failed, Stopped};
 
 /// The largest difference between the outputs of two forms of a network, relative to the largest
 /// output: both sum in f32, in different orders.
@@ -146,7 +146,7 @@ impl Quantizing<'_> {
                 !stop::requested()
             });
             display.clear();
-            evaluation?.ok_or_else(|| Failed(STOPPED.to_owned()).into())
+            evaluation?.ok_or_else(|| Stopped(STOPPED.to_owned()).into())
         };
         let mut model =
             steps.take("calibrate", |label| quantized(settings.method, label, display))?;

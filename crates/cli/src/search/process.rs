@@ -36,6 +36,8 @@ pub(super) enum Ended {
     },
     /// The trial has no result, for this reason.
     Failed(String),
+    /// The storage is full or does not work, which is no fault of the trial.
+    StorageFailed(String),
     /// The study is being stopped.
     Interrupted,
 }
@@ -47,6 +49,8 @@ enum Heard {
     Over { run: PathBuf, is_stopped: bool, values: Vec<Option<f64>>, seconds: f64 },
     /// The study is asked to stop.
     Stop,
+    /// The storage is full or does not work.
+    StorageFailed(String),
     /// The process closed its output.
     Closed,
 }
@@ -101,6 +105,7 @@ pub(super) fn run(
             })
         }
         Heard::Stop => Ok(Ended::Interrupted),
+        Heard::StorageFailed(reason) => Ok(Ended::StorageFailed(reason)),
         Heard::Closed => {
             let status = child.0.wait().context("the process of a trial")?;
             if stop::requested() {
@@ -125,6 +130,9 @@ fn listen(
                 Ok(Message::Epoch { epoch, value }) => epoch_ended((epoch, value))?,
                 Ok(Message::Over { run, is_stopped, values, seconds }) => {
                     return Ok(Heard::Over { run, is_stopped, values, seconds });
+                }
+                Ok(Message::StorageFailed { reason }) => {
+                    return Ok(Heard::StorageFailed(reason));
                 }
                 // Other output is ignored.
                 Err(_) => {}
@@ -190,6 +198,18 @@ mod tests {
         });
         assert!(matches!(heard, Ok(Heard::Stop)), "{heard:?}");
         assert_eq!(epochs.get(), 3, "it listened on");
+    }
+
+    #[test]
+    fn a_storage_that_failed_is_no_failure_of_the_trial() {
+        let (sender, received) = channel();
+        let failed = Message::StorageFailed { reason: "full".to_owned() };
+        sender.send(serde_json::to_string(&failed).expect("JSON")).expect("open");
+        let heard = listen(&received, &|| false, &mut |_| Ok(()));
+        assert!(
+            matches!(&heard, Ok(Heard::StorageFailed(reason)) if reason == "full"),
+            "{heard:?}"
+        );
     }
 
     #[test]

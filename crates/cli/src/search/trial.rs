@@ -15,6 +15,7 @@ use serde_json::Value;
 use updraft_run::{Plan, Registry};
 use updraft_trainer::{Control, Criterion, Ending, Event, Split};
 
+use crate::child::says_storage_failed;
 use crate::command::train::{TrainArgs, train_watched};
 use crate::log::LogFile;
 use crate::progress::Display;
@@ -60,11 +61,28 @@ pub(super) enum Message {
         /// Wall time of the run in seconds.
         seconds: f64,
     },
+    /// The storage of the study is full or does not work: no fault of this trial.
+    StorageFailed {
+        /// The error.
+        reason: String,
+    },
 }
 
 /// Trains the run that the study sends.
 pub(crate) fn work(registry: Registry, log: &LogFile) -> Result<()> {
     let answers = answers();
+    let worked = train(registry, log, &answers);
+    if let Err(error) = &worked {
+        let reason = format!("{error:#}");
+        // Sent, because a full storage keeps no standard error, either.
+        if says_storage_failed(&reason) {
+            send(&Message::StorageFailed { reason })?;
+        }
+    }
+    worked
+}
+
+fn train(registry: Registry, log: &LogFile, answers: &Receiver<String>) -> Result<()> {
     let order = answers.recv().context("the study sent no plan")?;
     let order: Order = serde_json::from_str(&order).context("the study sent no plan")?;
     let place = Path::new("the plan of the trial");

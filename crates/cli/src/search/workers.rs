@@ -13,10 +13,10 @@ use updraft_tune::{Asked, Study, Trial, TrialState};
 use super::outcome::{keep_weights, result_text, value_text};
 use super::process::{Ended, run};
 use super::trial::Order;
-use crate::Failed;
 use crate::command::{ConfigArgs, cannot};
 use crate::stop;
 use crate::terminal::say;
+use crate::{Failed, Stopped};
 
 /// The call ends if so many trials fail before any has a result, because the cause is probably the
 /// same for all.
@@ -59,7 +59,8 @@ impl Search<'_> {
     /// Runs trials until the study is over.
     ///
     /// # Errors
-    /// An error of the journal, a stop request, or too many failed trials before the first result.
+    /// An error of the journal or of the storage, a stop request, or too many failed trials before
+    /// the first result.
     pub(crate) fn work(&self) -> Result<Overhead> {
         // A process may have been killed after it recorded a trial.
         let trials = self.study.trials();
@@ -87,7 +88,7 @@ impl Search<'_> {
             let trials = self.study.trials();
             let over = trials.iter().filter(|trial| trial.state.is_over()).count();
             let all = self.study.settings().trials;
-            bail!(Failed(format!(
+            bail!(Stopped(format!(
                 "stopped after {over} of {all} trials; run the same command to continue"
             )));
         }
@@ -106,7 +107,11 @@ impl Search<'_> {
                 Asked::Over => break,
                 Asked::Wait => std::thread::sleep(PAUSE),
                 Asked::Trial(trial) => {
-                    let ended = self.train(&trial)?;
+                    let ended = self.train(&trial).inspect_err(|_| {
+                        // What ends the search is no fault of the trial. If it is not recorded, the
+                        // next call counts the trial as lost.
+                        let _ = self.study.interrupt(&trial);
+                    })?;
                     let seconds = self.record(&trial, ended)?;
                     if let Some(seconds) = seconds {
                         let overhead = began.elapsed().as_secs_f64() - seconds;
@@ -156,6 +161,14 @@ impl Search<'_> {
             Ended::Interrupted => {
                 study.interrupt(trial)?;
                 return Ok(None);
+            }
+            Ended::StorageFailed(reason) => {
+                // The journal may be on the same storage.
+                let _ = study.interrupt(trial);
+                bail!(Failed(format!(
+                    "trial {number} was interrupted: {reason}; the same command continues when \
+                     the storage works again"
+                )));
             }
             Ended::Failed(reason) => {
                 study.fail(trial, &reason, self.left_by(trial))?;

@@ -45,7 +45,8 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     arguments[last] = "train.epochs=16 data.cue=color";
     let other = run(dir.path(), &arguments);
     assert_eq!(other.code, 2);
-    assert!(other.stderr.contains("holds runs of other settings"), "{}", other.stderr);
+    let expected = "has runs with another `train.epochs` (15, here 16)";
+    assert!(other.stderr.contains(expected), "{}", other.stderr);
 }
 
 #[test]
@@ -130,5 +131,5 @@ fn what_cannot_be_compared_is_refused_before_anything_is_trained() {
     let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2", "--runs", "taken/below"];
     let said = run(dir.path(), &[&["compare", "c.toml"][..], &arms].concat());
     assert_eq!(said.code, 1, "{}", said.stderr);
-    assert!(said.stderr.contains("cannot write `taken/below"), "{}", said.stderr);
+    assert!(said.stderr.contains("cannot create `taken/below"), "{}", said.stderr);
 }

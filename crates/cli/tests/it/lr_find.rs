@@ -28,15 +28,22 @@ fn a_range_test_of_any_task_suggests_a_learning_rate_and_plots_the_loss() {
         );
         assert!(dir.path().join("lr-find.html").exists());
 
-        // No page is replaced, unless it is named.
+        // Only a page of an earlier search is replaced, if it is named.
         fs::write(dir.path().join("lr-find.html"), "the first").expect("written");
         run(dir.path(), &texts(&[&arguments[..], &flat].concat()));
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("a page");
         assert_eq!(read("lr-find.html"), "the first");
         assert!(read("lr-find-2.html").contains("Loss over the learning rate"));
-        let named = ["--page", "lr-find.html"].map(str::to_owned);
-        run(dir.path(), &texts(&[&arguments[..], &flat, &named].concat()));
-        assert!(read("lr-find.html").contains("Loss over the learning rate"));
+        let named = |page: &str| {
+            let named = ["--page", page].map(str::to_owned);
+            run(dir.path(), &texts(&[&arguments[..], &flat, &named].concat()))
+        };
+        let refused = named("lr-find.html");
+        let expected = "`lr-find.html` exists and was not written by `lr-find`";
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+        assert_eq!(read("lr-find.html"), "the first");
+        let replaced = named("lr-find-2.html");
+        assert!(replaced.stderr.contains("the loss never falls"), "{}", replaced.stderr);
 
         arguments.extend(["--from", "50", "--to", "30"].map(str::to_owned));
         let said = run(dir.path(), &texts(&arguments));

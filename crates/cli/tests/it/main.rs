@@ -4,6 +4,9 @@ mod bad_input;
 mod batch_size;
 mod command;
 mod compare;
+mod compare_again;
+#[cfg(unix)]
+mod compare_stopped;
 mod data;
 mod determinism;
 mod diverged;
@@ -28,6 +31,7 @@ mod memory;
 mod next;
 mod options;
 mod other_images;
+mod outputs;
 mod pipeline;
 #[cfg(unix)]
 mod pipes;
@@ -44,6 +48,8 @@ mod resume;
 mod scale_estimate;
 mod served;
 mod signals;
+#[cfg(unix)]
+mod stopped;
 mod tables;
 mod tasks;
 mod test_time;
@@ -51,4 +57,5 @@ mod train;
 mod tune;
 mod tune_again;
 mod tune_grid;
+mod tune_storage;
 mod validate;

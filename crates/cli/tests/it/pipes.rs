@@ -63,3 +63,15 @@ fn pipes_as_files_of_a_division_and_of_a_study_are_refused() {
         assert!(refused.stderr.contains("it is not a regular file"), "{}", refused.stderr);
     }
 }
+
+#[test]
+fn links_that_form_a_loop_are_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    std::os::unix::fs::symlink("b.png", dir.path().join("a.png")).expect("a link");
+    std::os::unix::fs::symlink("a.png", dir.path().join("b.png")).expect("a link");
+    let refused = run(dir.path(), &["predict", folder.to_str().expect("text"), "a.png"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let words = "cannot read `a.png`: its symbolic links form a loop; name the file itself";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+}

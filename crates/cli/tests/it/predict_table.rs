@@ -76,8 +76,14 @@ fn rows_become_a_table_of_values_and_probabilities_in_their_order() {
         assert!(text.contains(words), "no row is predicted as {words}");
     }
 
-    // With tabs, and what was written in JSON; the file that was there is replaced.
-    fs::write(dir.join("p.tsv"), "before").expect("written");
+    // With tabs, and what was written in JSON; only an earlier prediction is replaced.
+    fs::write(dir.join("p.tsv"), "kind\tkind-probability\n").expect("written");
+    let refused = run(dir, &["predict", &folder, "new.csv", "--out", "p.tsv"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let expected = "`p.tsv` exists and has other columns than the predictions of this run";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    fs::remove_file(dir.join("p.tsv")).expect("removed");
+    succeed(dir, &["predict", &folder, "new.csv", "--out", "p.tsv"]);
     let said = succeed(dir, &["predict", &folder, "new.csv", "--out", "p.tsv", "--json"]);
     let report = json(&said.stdout);
     assert_eq!((&report["rows"], &report["columns"]), (&5000.into(), &7.into()));

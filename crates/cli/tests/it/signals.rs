@@ -11,18 +11,18 @@ use crate::resume::wait_for_step;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn start(dir: &Path, arguments: &[&str]) -> Child {
+pub(crate) fn start(dir: &Path, arguments: &[&str]) -> Child {
     let mut command = updraft(dir, arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
 }
 
 /// The output of a process that has ended.
-fn ended(mut child: Child) -> Said {
+pub(crate) fn ended(mut child: Child) -> Said {
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().expect("a child").is_none() {
         assert!(Instant::now() < deadline, "the process did not end");
@@ -53,7 +53,7 @@ fn resumable(said: &Said) -> &str {
     line.split("updraft train --resume ").nth(1).expect("a way to resume")
 }
 
-fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+pub(crate) fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_there() {
         assert!(Instant::now() < deadline, "{what}");
@@ -150,7 +150,7 @@ fn a_termination_stops_the_scoring_of_a_trained_model_without_a_score() {
     let mut child = start(dir.path(), &["eval", run.to_str().expect("text")]);
     let rest = terminate_at("scoring", &mut child);
     let said = ended(child);
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{rest}");
+    assert_eq!((said.code, said.stdout.as_str()), (130, ""), "{rest}");
     assert!(rest.contains("stopped before all test samples were scored"), "{rest}");
 }
 
@@ -160,7 +160,7 @@ fn a_termination_ends_the_search_for_a_batch_size() {
     let mut child = start(dir.path(), &["batch-find", "--budget-mib", "100000"]);
     let rest = terminate_at("fits", &mut child);
     let said = ended(child);
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{rest}");
+    assert_eq!((said.code, said.stdout.as_str()), (130, ""), "{rest}");
     assert!(rest.contains("stopped before the batch size was found"), "{rest}");
 }
 
@@ -339,7 +339,7 @@ fn an_interrupted_comparison_of_options_ends_the_process_that_measures() {
     signal(&child, "-INT");
     wait_for("the process that measures goes on", || measuring(&name) == 0);
     let said = ended(child);
-    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert_eq!(said.code, 130, "{}", said.stderr);
     assert!(
         said.stderr.contains("error: stopped before everything was measured"),
         "{}",

@@ -1,6 +1,6 @@
 //! A gzipped tar, decompressed once into a tar with a checksum file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Seek;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn cached_tar(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(PathBuf, CacheUse), DataError> {
     let open = |cause| DataError::Open { path: path.to_owned(), cause };
-    let mut file = File::open(path).map_err(open)?;
+    let mut file = open_regular(path).map_err(open)?;
     if !is_gzip(&file).map_err(open)? {
         return Ok((path.to_owned(), CacheUse::NotNeeded));
     }

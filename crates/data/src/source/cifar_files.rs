@@ -1,7 +1,7 @@
 //! The files of CIFAR-10 or CIFAR-100 in its binary form: a folder, or the published archive.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use tar::Archive;
 
 use crate::error::{DataError, FormatError};
 use crate::progress::Progress;
+use crate::regular_file::open_regular;
 use crate::source::InMemoryImages;
 use crate::source::cifar::{CifarLabels, CifarPart, CifarRecords, SIDE};
 use crate::source::inflate::{inflate, is_gzip, read_whole};
@@ -50,7 +51,7 @@ impl CifarFiles {
         let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let mut archived = None;
         if !fs::metadata(path).map_err(open)?.is_dir() {
-            let file = File::open(path).map_err(open)?;
+            let file = open_regular(path).map_err(open)?;
             let tar = match is_gzip(&file).map_err(open)? {
                 true => inflate(file, path, LIMIT, progress)?,
                 false => read_whole(path, LIMIT)?,

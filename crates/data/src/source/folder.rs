@@ -9,6 +9,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_identity::FileIdentity;
 use crate::image::Image;
+use crate::regular_file::open_regular;
 use crate::source::ImageSource;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
 
@@ -114,7 +115,9 @@ impl ImageFolder {
         kept: Option<(usize, usize)>,
     ) -> Result<Image<'static>, DataError> {
         let listed = &self.catalog.files[index];
-        let bytes = read_file(&listed.location, listed.bytes)
+        // A pipe would be waited for.
+        let bytes = open_regular(&listed.location)
+            .and_then(|file| read_file(file, listed.bytes))
             .map_err(|cause| DataError::Read { place: self.place(index), cause })?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             let (place, bytes) = (self.place(index), bytes.len() as u64);
@@ -156,9 +159,9 @@ impl ImageSource for ImageFolder {
 }
 
 /// Reads at most one byte more than the limit, even if the file has grown since it was listed.
-pub(super) fn read_file(path: &Path, expected: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_file(file: File, expected: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(expected.min(MAX_FILE_BYTES) as usize + 1);
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -8,6 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::DataError;
 use crate::progress::{Progress, ProgressUnit};
+use crate::regular_file::open_regular;
 use crate::source::positioned::read_exact_at;
 
 /// The first bytes of every gzip file (RFC 1952, section 2.3.1).
@@ -42,7 +43,7 @@ pub(crate) fn is_gzip(mut file: &File) -> io::Result<bool> {
 /// Reads a whole file, decompressed if it is gzipped.
 pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
     let open = |cause| DataError::Open { path: path.to_owned(), cause };
-    let mut file = File::open(path).map_err(open)?;
+    let mut file = open_regular(path).map_err(open)?;
     let mut bytes = Vec::new();
     file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(open)?;
     if bytes == MAGIC {

@@ -147,7 +147,9 @@ fn describe_files(
 
 fn read_raster(file: &Path, index: usize) -> Result<Raster<'static>, DataError> {
     let place = || place(file, index);
-    let bytes = read_file(file, 0).map_err(|cause| DataError::Read { place: place(), cause })?;
+    let bytes = fs::File::open(file)
+        .and_then(|file| read_file(file, 0))
+        .map_err(|cause| DataError::Read { place: place(), cause })?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let bytes = bytes.len() as u64;
         return Err(DataError::FileTooLarge { place: place(), bytes, limit: MAX_FILE_BYTES });

@@ -11,6 +11,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 use crate::progress::Progress;
+use crate::regular_file::open_regular;
 use crate::source::ImageSource;
 use crate::source::cached_tar::cached_tar;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
@@ -78,7 +79,7 @@ impl TarImages {
     ) -> Result<Self, DataError> {
         let path = path.as_ref();
         let open = |cause| DataError::Open { path: path.to_owned(), cause };
-        let file = File::open(path).map_err(open)?;
+        let file = open_regular(path).map_err(open)?;
         if !is_gzip(&file).map_err(open)? {
             return Self::in_place(file, path);
         }
@@ -104,7 +105,7 @@ impl TarImages {
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
         let (tar, used) = cached_tar(path, folder.as_ref(), progress)?;
-        let file = File::open(&tar).map_err(|cause| DataError::Open { path: tar, cause })?;
+        let file = open_regular(&tar).map_err(|cause| DataError::Open { path: tar, cause })?;
         Ok((Self::in_place(file, path)?, used))
     }
 

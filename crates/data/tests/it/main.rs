@@ -27,6 +27,8 @@ mod manifest;
 mod moving;
 mod parity;
 mod patches;
+#[cfg(unix)]
+mod pipes;
 mod policy;
 #[cfg(feature = "burn")]
 mod resident;

@@ -2,12 +2,17 @@
 //! quantile, or for the probability of each class or label.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::Read;
 
-use updraft_data::{DataError, TableWriter};
+use updraft_data::{DataError, Delimiter, TableWriter};
 
 use super::loaded_model::{Outcome, Predicted, PredictedValue};
 use super::table_prediction::{TablePrediction, WrittenTable};
 use crate::error::RunError;
+
+/// The bytes that are read of an existing table beyond several times its header, for quotes.
+const QUOTES: u64 = 4096;
 
 /// The columns of a table of predictions.
 #[derive(Debug, Clone)]
@@ -74,6 +79,34 @@ impl PredictionColumns {
     }
 }
 
+impl PredictionColumns {
+    /// Returns an error for an output that exists and does not begin with these columns.
+    fn refuse_other(&self, request: &TablePrediction) -> Result<(), RunError> {
+        let path = &request.output;
+        // Opening a pipe would wait.
+        if !path.is_file() {
+            return Ok(());
+        }
+        let delimiter = if request.delimiter() == Delimiter::Tab { "\t" } else { "," };
+        // Quotes are around any field that needs them, and doubled within it.
+        let header = format!("{}\n", self.header.join(delimiter)).replace('"', "");
+        let mut start = Vec::new();
+        let most = 4 * header.len() as u64 + QUOTES;
+        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
+        read.map_err(|cause| RunError::io("read", path, cause))?;
+        let start = String::from_utf8_lossy(&start).replace('"', "");
+        if start.is_empty() || start.starts_with(&header) {
+            return Ok(());
+        }
+        let reason = format!(
+            "`{}` exists and has other columns than the predictions of this run; name another file, \
+             or remove it",
+            path.display()
+        );
+        Err(RunError::Unusable { reason })
+    }
+}
+
 impl TargetColumns {
     fn add(&self, value: &PredictedValue, record: &mut Vec<String>) {
         let mut probabilities = vec![String::new(); self.places.len()];
@@ -111,11 +144,13 @@ impl PredictionTable {
     /// Begins the output with its header; missing folders are created.
     ///
     /// # Errors
-    /// [`RunError::Io`] for a file that cannot be written.
+    /// [`RunError::Unusable`] for an existing file with other columns, which no prediction of this
+    /// run has written, and [`RunError::Io`] for a file that cannot be written.
     pub fn create(
         request: &TablePrediction,
         columns: &PredictionColumns,
     ) -> Result<Self, RunError> {
+        columns.refuse_other(request)?;
         let mut writer =
             TableWriter::create(&request.output, request.delimiter()).map_err(unwritten)?;
         writer.write(&columns.header).map_err(unwritten)?;

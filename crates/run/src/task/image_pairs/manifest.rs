@@ -6,15 +6,18 @@ use std::path::Path;
 use updraft_data::{Delimiter, VolumeManifest, VolumeRow};
 
 use super::data_plan::{DataPlan, TargetKind};
+use crate::bounded::check_no_pipe;
 use crate::config::ConfigError;
 use crate::error::RunError;
 
 /// Opens the manifest at a path.
 ///
 /// # Errors
-/// [`RunError::Data`] for a file that is no manifest, [`RunError::Config`] for a key that asks for
-/// a split, a target or a fraction of positions that it does not have.
+/// [`RunError::Io`] for a pipe, [`RunError::Data`] for a file that is no manifest,
+/// [`RunError::Config`] for a key that asks for a split, a target or a fraction of positions that it
+/// does not have.
 pub(super) fn open_manifest(plan: &DataPlan, path: &Path) -> Result<VolumeManifest, RunError> {
+    check_no_pipe(path)?;
     let manifest = VolumeManifest::open(path, Delimiter::of(path))?;
     let rows = manifest.rows();
     let place = path.display();
