@@ -185,7 +185,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::Eval(args) => eval::run(registry, args),
         Command::Predict(args) => predict::run(registry, args),
         Command::Quantize(args) => quantize::run(registry, args),
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => report::run(registry, args),
         Command::LrFind(args) => lr_find::run(registry, args),
         Command::Compare(args) => compare::run(registry, args),
         Command::ArmRun(args) => arm_run::run(registry, args, &log),

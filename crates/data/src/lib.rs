@@ -20,6 +20,7 @@ mod image;
 mod item_hash;
 mod jpeg;
 mod kernels;
+mod modified;
 mod parts;
 mod pixels;
 mod progress;

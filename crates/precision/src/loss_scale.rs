@@ -68,22 +68,25 @@ impl LossScale {
     /// # Errors
     /// [`PrecisionError::LossScaleSetting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), PrecisionError> {
+        const FACTOR: &str = "a finite number above 0 in the range of f32, 1.2e-38 to 3.4e38";
         let require = |name, value: f64, holds: bool, expected| {
             if value.is_finite() && holds {
                 return Ok(());
             }
             Err(PrecisionError::LossScaleSetting { name, value, expected })
         };
+        // The loss is multiplied in f32, where a smaller factor is 0 and a larger one infinite.
+        let is_factor = |value: f64| value > 0.0 && (value as f32).is_normal();
         match *self {
             Self::None => Ok(()),
-            Self::Static { scale } => {
-                require("scale", scale, scale > 0.0, "a finite number above 0")
-            }
+            Self::Static { scale } => require("scale", scale, is_factor(scale), FACTOR),
             Self::Dynamic(dynamic) => {
                 let DynamicScale { initial, growth, backoff, floor, ceiling, .. } = dynamic;
                 let count = |name, count: u64| require(name, count as f64, count > 0, "at least 1");
-                require("floor", floor, floor > 0.0, "a finite number above 0")?;
-                require("ceiling", ceiling, ceiling >= floor, "at least the floor, and finite")?;
+                require("floor", floor, is_factor(floor), FACTOR)?;
+                let is_ceiling = ceiling >= floor && is_factor(ceiling);
+                let expected = "at least the floor, and finite: at most 3.4e38";
+                require("ceiling", ceiling, is_ceiling, expected)?;
                 let is_between = (floor..=ceiling).contains(&initial);
                 require("initial", initial, is_between, "between the floor and the ceiling")?;
                 require("growth", growth, growth > 1.0, "a finite number above 1")?;

@@ -56,8 +56,15 @@ fn check_length(file: &File, path: &Path, limit: u64) -> Result<(), RunError> {
 /// Reads a text of at most `limit` bytes; bytes that are not UTF-8 are an error of the system's
 /// kind.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
-    String::from_utf8(read(path, limit)?).map_err(|error| {
-        let cause = io::Error::new(ErrorKind::InvalidData, error.utf8_error());
+    let bytes = read(path, limit)?;
+    let is_utf_16 = bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]);
+    String::from_utf8(bytes).map_err(|error| {
+        let cause = match is_utf_16 {
+            true => {
+                io::Error::new(ErrorKind::InvalidData, "it is encoded as UTF-16; save it as UTF-8")
+            }
+            false => io::Error::new(ErrorKind::InvalidData, error.utf8_error()),
+        };
         RunError::io("read", path, cause)
     })
 }
@@ -164,6 +171,11 @@ mod tests {
         assert!(error.contains("has 5 bytes; at most 4 are read"), "{error}");
         fs::write(&path, b"a\xffb").expect("written");
         assert!(read_text(&path, 9).expect_err("no text").to_string().contains("utf-8"));
+        for mark in [[0xFF, 0xFE], [0xFE, 0xFF]] {
+            fs::write(&path, [&mark[..], b"a\0b\0"].concat()).expect("written");
+            let error = read_text(&path, 9).expect_err("no UTF-8").to_string();
+            assert!(error.contains("encoded as UTF-16; save it as UTF-8"), "{error}");
+        }
     }
 
     #[test]

@@ -78,6 +78,18 @@ pub enum RunError {
         /// What the parser found.
         cause: serde_json::Error,
     },
+    /// A file of a run folder that belongs to the trained model has another content than the run
+    /// wrote.
+    #[error(
+        "`{path}` was changed or replaced, or `{run}/digests.json` was: the model belongs to what \
+         the run wrote; restore both from a copy, or begin a new run with `train {run}/plan.toml`"
+    )]
+    ChangedFile {
+        /// The file.
+        path: PathBuf,
+        /// The run's folder.
+        run: PathBuf,
+    },
     /// The folder is not a run folder.
     #[error("`{path}` is not a run folder: it has no plan.toml")]
     NoRun {

@@ -4,15 +4,13 @@ use std::cell::RefCell;
 use std::fmt;
 
 use burn::tensor::Tensor;
-use serde::Deserialize;
-use updraft_data::Digest;
 use updraft_quant::slices::Isa;
 use updraft_quant::{QuantizedModel, Workspace};
-use updraft_trainer::checkpoint_step;
 
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_record::{Int8Record, digest};
 use crate::task::by_sample;
 
 /// A network in int8 that was quantized from a run's model; it computes on the CPU.
@@ -30,28 +28,20 @@ pub struct Int8Network {
     fingerprint: String,
 }
 
-/// The fields of a quantization's report that are read again.
-#[derive(Deserialize)]
-struct Report {
-    /// The step of the checkpoint that was quantized.
-    checkpoint: u64,
-}
-
 impl Int8Network {
     /// The file of the network in a run folder.
     pub const FILE: &str = "model.int8";
 
-    /// The file of a run folder that reports a quantization; its field `checkpoint` is the step of
-    /// the checkpoint that was quantized.
+    /// The file of a run folder that reports a quantization; it has the fields of [`Int8Record`].
     pub const REPORT: &str = "quant.json";
 
     /// Opens the int8 network of a run, to compute on the threads of rayon's pool.
     ///
     /// # Errors
     /// [`RunError::NotForTask`] if the task's models cannot be quantized, [`RunError::NoInt8`] for
-    /// a run that was not quantized, or not since it was trained further, [`RunError::Int8File`]
-    /// for a file that is damaged, [`RunError::OtherInt8`] for the file of another network, and
-    /// [`RunError::Io`].
+    /// a run that was not quantized, that serves another model than the one that was, or whose
+    /// file was replaced, [`RunError::Int8File`] for a file that is damaged,
+    /// [`RunError::OtherInt8`] for the file of a network with other shapes, and [`RunError::Io`].
     pub fn open(folder: &RunFolder, plan: &Plan) -> Result<Self, RunError> {
         let quantizer = plan.quantizer()?;
         let run = || folder.path().to_owned();
@@ -64,13 +54,8 @@ impl Int8Network {
         let model = QuantizedModel::try_from_bytes(&bytes)
             .map_err(|cause| RunError::Int8File { path: path(), cause })?
             .for_processor(Isa::detect());
-        let Report { checkpoint } = folder.read_json(Self::REPORT)?;
-        let served = checkpoint_step(&folder.served_checkpoint(plan)?);
-        if served != Some(checkpoint) {
-            let reason =
-                format!("the checkpoint of step {checkpoint} was, which it does not serve");
-            return Err(RunError::NoInt8 { run: run(), reason });
-        }
+        let record: Int8Record = folder.read_json(Self::REPORT)?;
+        record.check_model(folder, plan)?;
         let expected = quantizer.int8_shapes(folder)?;
         let found = Int8Shapes::of(&model);
         if found.as_ref() != Some(&expected) {
@@ -81,12 +66,13 @@ impl Int8Network {
                 found,
             });
         }
+        record.check_network(folder, &bytes)?;
         Ok(Self {
             model,
             isa: Isa::detect().dot(),
             threads: updraft_simd::pool_threads(),
             workspace: RefCell::new(Workspace::new()),
-            fingerprint: Digest::new("updraft int8 network").bytes(&bytes).hex(),
+            fingerprint: digest(&bytes),
         })
     }
 

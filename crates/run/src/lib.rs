@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bound_files;
 mod bounded;
 mod config;
 mod environment;
@@ -10,6 +11,7 @@ mod folder;
 mod guide;
 mod in_place;
 mod int8_network;
+mod int8_record;
 mod lock;
 mod lost_checkpoint;
 mod operation;
@@ -23,6 +25,7 @@ mod utilization;
 
 // Using a trained model.
 pub use int8_network::{Int8Network, Int8Shapes};
+pub use int8_record::Int8Record;
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
     PredictedRow, PredictedTarget, PredictedValue, PredictionColumns, PredictionTable, Quantile,

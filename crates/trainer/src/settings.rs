@@ -162,15 +162,16 @@ impl RunSettings {
     /// [`TrainError::Setting`] naming the field that is out of range, or [`TrainError::Precision`]
     /// if the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
-        const ABOVE: &str = "a finite number above 0";
+        const ABOVE: &str = "a finite number above 0 in the range of f32, 1.2e-38 to 3.4e38";
         const RATE: &str = "a number above 0 in the range of f32, 1.2e-38 to 3.4e38";
         const READ_EACH: &str = "1 with clipping, a loss scale or skipped updates, which need the \
                                  numbers of an update before it is made";
-        let is_positive = |value: f64| value.is_finite() && value > 0.0;
         let rate = self.learning_rate;
         // Optimizers compute in f32, where a smaller one is 0 and a larger one is infinite.
         let is_rate = rate > 0.0 && (rate as f32).is_normal();
         let norm = self.step.clip_norm.unwrap_or(1.0);
+        // Gradients are clipped in f32, too.
+        let is_norm = norm > 0.0 && (norm as f32).is_normal();
         let can_skip = self.step.non_finite != NonFinite::Skip { at_most: 0 };
         let has_batches = self.batch_norm != BatchNormStatistics::Recomputed { batches: 0 };
         let CheckpointSettings { every_steps, keep_last, .. } = &self.checkpoints;
@@ -182,7 +183,7 @@ impl RunSettings {
         TrainError::check(&[
             ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
             ("learning_rate", &rate, is_rate, RATE),
-            ("step.clip_norm", &norm, is_positive(norm), ABOVE),
+            ("step.clip_norm", &norm, is_norm, ABOVE),
             ("step.non_finite.at_most", &0, can_skip, "at least 1"),
             ("read_every", &self.read_every, self.read_every > 0, "at least 1"),
             ("read_every", &self.read_every, !(reads_late && decides), READ_EACH),

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use updraft_run::{Plan, Registry, RunError, RunFolder};
-use updraft_trainer::{Ending, checkpoint_step};
+use updraft_run::{Int8Record, Plan, Registry, RunError, RunFolder};
+use updraft_trainer::Ending;
 
 use super::train::{self, TrainArgs};
 use super::{OpenedRun, device_of, eval, files_to_predict, next_predict, refused_as, report};
@@ -90,15 +90,15 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
             }),
         }
     })?;
+    let record = Int8Record::of_served(&run.folder, &run.plan)?;
     let model = workload.into_quantizable(&run.plan, &run.folder, &run.device)?;
     let folder = &run.folder;
-    let checkpoint = checkpoint_step(&folder.served_checkpoint(&run.plan)?);
-    let work = Quantizing { folder, checkpoint, model, device_name: &device_name };
+    let work = Quantizing { folder, record, model, device_name: &device_name };
     let settings = args.flags.over(&run.plan.quantize);
     let table = work.run(&settings, &mut taken, &mut display)?;
     taken.take("report", |label| {
         display.line(label);
-        report::write_page(folder)
+        report::write_page(folder, registry)
     })?;
     let files = left(folder)?;
     let manifest = json!({

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use updraft_run::{Plan, Registry};
-use updraft_trainer::checkpoint_step;
+use updraft_run::{Int8Record, Plan, Registry};
 
 use super::would::{Would, data_of, model_of};
 use super::{OpenedRun, files_to_predict, next_predict, without_checkpoint_option};
@@ -53,14 +52,14 @@ fn quantize(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let mut display = Display::new();
     let settings = args.flags.over(&run.plan.quantize);
     let mut taken = Steps::new(1 + steps(&settings).len());
+    let record = Int8Record::of_served(&run.folder, &run.plan)?;
     let model = taken.take("open the data", |label| {
         display.line(label);
         let workload = run.workload(args.data.as_deref(), &mut display)?;
         Ok(workload.into_quantizable(&run.plan, &run.folder, &run.device)?)
     })?;
-    let checkpoint = checkpoint_step(&run.folder.served_checkpoint(&run.plan)?);
     let (folder, device_name) = (&run.folder, &args.device[..]);
-    let work = Quantizing { folder, checkpoint, model, device_name };
+    let work = Quantizing { folder, record, model, device_name };
     crate::print(&work.run(&settings, &mut taken, &mut display)?)?;
     next_predict(&args.run, files_to_predict(&run.plan), " --int8");
     Ok(())

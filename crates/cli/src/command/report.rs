@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use updraft_run::{LayerTimes, Registry, RunFolder, RunSchema, read_metrics};
+use serde_json::Value;
+use updraft_run::{
+    Int8Network, Int8Record, LayerTimes, Registry, RunError, RunFolder, RunSchema, read_metrics,
+};
 
 use super::would::Would;
 use crate::report::{Run, page};
@@ -22,27 +25,27 @@ pub(crate) struct ReportArgs {
 pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
     let folder = RunFolder::open(&args.run)?;
     folder.plan(registry)?;
-    recorded(&folder)?;
+    recorded(&folder, registry)?;
     let reads = format!("the records in {}", folder.path().display());
     Would::new(reads, folder.path().join("report.html").display()).print()
 }
 
 /// Writes `report.html` into the run folder and prints its path. No command follows.
-pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+pub(crate) fn run(registry: Registry, args: &ReportArgs) -> Result<()> {
     let _unasked = NothingToSave::begin();
-    let page = write_page(&RunFolder::open(&args.run)?)?;
+    let page = write_page(&RunFolder::open(&args.run)?, registry)?;
     crate::print(&page.display().to_string())?;
     Ok(())
 }
 
 /// Writes the page of a run and returns its path.
-pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
-    folder.write("report.html", page(&recorded(folder)?)?.as_bytes())?;
+pub(crate) fn write_page(folder: &RunFolder, registry: Registry) -> Result<PathBuf> {
+    folder.write("report.html", page(&recorded(folder, registry)?)?.as_bytes())?;
     Ok(folder.path().join("report.html"))
 }
 
 /// The record of a run.
-fn recorded(folder: &RunFolder) -> Result<Run> {
+fn recorded(folder: &RunFolder, registry: Registry) -> Result<Run> {
     let optional = |name| match folder.has(name) {
         true => folder.read_json(name).map(Some),
         false => Ok(None),
@@ -64,12 +67,32 @@ fn recorded(folder: &RunFolder) -> Result<Run> {
         // A run in progress has no summary yet.
         summary: optional("summary.json").map_err(|error| error.to_string()).transpose(),
         // Not every run was quantized.
-        quantized: optional("quant.json")?,
+        quantized: match folder.has(Int8Network::REPORT) {
+            true => quantized(folder, registry)?,
+            false => None,
+        },
         layers: match folder.has(LayerTimes::OF_TRAINING) {
             true => Some(folder.read_json(LayerTimes::OF_TRAINING)?),
             false => None,
         },
         pictures: folder.pictures()?,
         texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),
+    })
+}
+
+/// The report of a run's quantization; without one that is of another model, with a warning.
+fn quantized(folder: &RunFolder, registry: Registry) -> Result<Option<Value>, RunError> {
+    let report = folder.read_json(Int8Network::REPORT)?;
+    let record: Int8Record = folder.read_json(Int8Network::REPORT)?;
+    let checked = folder.plan(registry).and_then(|plan| {
+        let file = folder.read(Int8Network::FILE)?;
+        record.check(folder, &plan, &file)
+    });
+    Ok(match checked {
+        Ok(()) => Some(report),
+        Err(error) => {
+            say(&format!("warning: the page has no section about int8: {error}"));
+            None
+        }
     })
 }

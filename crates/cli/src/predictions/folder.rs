@@ -33,19 +33,21 @@ pub(crate) struct PartsKey {
     pub(crate) options: String,
     /// The number of files.
     pub(crate) files: usize,
-    /// SHA-256 of the paths of the files, their lengths and their times.
+    /// SHA-256 of the paths of the files, their lengths and their times, as [`PartsKey::state_of`].
     pub(crate) state: String,
 }
 
 impl PartsKey {
-    /// The digest of files: of their paths, lengths and times of modification.
+    /// The digest of files: of their paths, lengths and times of modification, and on Unix of the
+    /// times at which their metadata changed, which programs cannot set.
     pub(crate) fn state_of(files: &[PathBuf]) -> Result<String> {
         let mut digest = Digest::new("files to predict");
         for file in files {
             let metadata = fs::metadata(file).map_err(|cause| cannot("read", file, cause))?;
             let modified = metadata.modified().ok();
             let nanos = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            let facts = format!("{} {:?}", metadata.len(), nanos.map(|time| time.as_nanos()));
+            let nanos = nanos.map(|time| time.as_nanos());
+            let facts = format!("{} {nanos:?}{}", metadata.len(), changed(&metadata));
             digest = digest.bytes(file.as_os_str().as_encoded_bytes()).bytes(facts.as_bytes());
         }
         Ok(digest.hex())
@@ -63,6 +65,19 @@ impl PartsKey {
         let differing = pairs.into_iter().find(|(_, own, other)| own != other);
         differing.map(|(name, own, other)| (name, own.clone(), other.clone()))
     }
+}
+
+/// The time of the last change of a file or its metadata.
+#[cfg(unix)]
+fn changed(found: &fs::Metadata) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+
+    format!(" {}.{:09}", found.ctime(), found.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn changed(_: &fs::Metadata) -> String {
+    String::new()
 }
 
 /// A folder of finished parts: each is one file, or one for each of its blocks, complete or absent.
@@ -320,6 +335,24 @@ mod tests {
             files: 3,
             state: "s".into(),
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_that_was_replaced_has_another_state_with_the_same_length_and_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        let state = |text: &str| {
+            fs::write(&file, text).unwrap();
+            let opened = fs::File::options().write(true).open(&file).unwrap();
+            opened.set_modified(UNIX_EPOCH).unwrap();
+            PartsKey::state_of(std::slice::from_ref(&file)).unwrap()
+        };
+        let first = state("one");
+        assert_eq!(PartsKey::state_of(std::slice::from_ref(&file)).unwrap(), first);
+        // Clocks of file systems tick every few milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert_ne!(state("two"), first);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The steps of a quantization: capture, calibrate, test, time, and write.
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::slices::Isa;
 use updraft_quant::{Arithmetic, Evaluation, QuantizedModel};
-use updraft_run::{CalibrationMethod, Int8Network, Quantizable, RunError, RunFolder, by_sample};
+use updraft_run::{
+    CalibrationMethod, Int8Network, Int8Record, Quantizable, RunError, RunFolder, by_sample,
+};
 
 use super::batches::{Batches, STOPPED};
 use super::bits::Bits;
@@ -40,8 +42,8 @@ const ONNX: &str = "model.onnx";
 /// A network to quantize, and its origin.
 pub(crate) struct Quantizing<'a> {
     pub(crate) folder: &'a RunFolder,
-    /// The step of the checkpoint that the model is of.
-    pub(crate) checkpoint: Option<u64>,
+    /// Identifies the model.
+    pub(crate) record: Int8Record,
     /// In f32, independent of the run's precision.
     pub(crate) model: Box<dyn Quantizable>,
     /// As the user named it.
@@ -74,7 +76,7 @@ impl Quantizing<'_> {
         steps: &mut Steps,
         display: &mut Display,
     ) -> Result<String> {
-        let Self { folder, checkpoint, model: mut network, device_name } = self;
+        let Self { folder, record, model: mut network, device_name } = self;
         let inputs = network.first_inputs().context("the test data")?;
         ensure!(!inputs.is_empty(), "the test set has no sample");
         let each: usize = network.input_shape().iter().product();
@@ -182,7 +184,8 @@ impl Quantizing<'_> {
             let quantized = (&model.for_processor(isa), isa, threads);
             Ok(BATCHES.map(|batch| latency(network, quantized, batch, &inputs)))
         })?;
-        let report = json!({
+        let file = model.to_bytes();
+        let mut report = json!({
             "evaluation": evaluation,
             "methods": methods,
             "outliers": settings.outliers,
@@ -195,13 +198,15 @@ impl Quantizing<'_> {
             "threads": threads,
             "isa": isa.to_string(),
             "device": device_name,
-            "checkpoint": checkpoint,
         });
+        let record = serde_json::to_value(record.with_network(&file))?;
+        if let (Some(fields), Value::Object(record)) = (report.as_object_mut(), record) {
+            fields.extend(record);
+        }
         let onnx = model.to_onnx();
         let missing =
             onnx.as_ref().err().map_or(String::new(), |error| format!("no {ONNX}: {error}\n"));
-        let contents =
-            [Some(model.to_bytes()), onnx.ok(), Some(serde_json::to_vec_pretty(&report)?)];
+        let contents = [Some(file), onnx.ok(), Some(serde_json::to_vec_pretty(&report)?)];
         let choice = chosen.file();
         let choice = choice.iter().map(|(name, content)| (*name, Some(&content[..])));
         let results = FILES.into_iter().zip(contents.iter().map(Option::as_deref));

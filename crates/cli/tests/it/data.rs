@@ -321,6 +321,13 @@ fn a_quantization_names_its_calibration_images_and_takes_them_again() {
     assert_eq!(refused.code, 2);
     let expected = "calibration.json` is not a train/test split";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    fs::write(&path, "garbage").expect("written");
+    let refused = run(dir.path(), &["quantize", name, "--calibration", "10"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    assert!(refused.stderr.contains("delete it"), "{}", refused.stderr);
+    fs::remove_file(&path).expect("removed");
+    succeed(dir.path(), &["quantize", name, "--calibration", "10"]);
 }
 
 #[test]

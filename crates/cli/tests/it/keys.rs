@@ -52,7 +52,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`train.learning_rate` is 1e-310; it must be a number above 0 in the range of f32, 1.2e-38 \
          to 3.4e38",
     ),
-    (IMAGES, "train.clip_norm=0.0", "`train.clip_norm` is 0.0; it must be a finite number above 0"),
+    (
+        IMAGES,
+        "train.clip_norm=0.0",
+        "`train.clip_norm` is 0.0; it must be a finite number above 0 in the range of f32, 1.2e-38 to \
+         3.4e38",
+    ),
     (
         IMAGES,
         "train.optimizer={kind=\"adamw\", weight_decay=-1.0}",
@@ -98,7 +103,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         IMAGES,
         "train.loss_scale={kind=\"static\", scale=-8.0}",
-        "`train.loss_scale.scale` is -8; it must be a finite number above 0",
+        "`train.loss_scale.scale` is -8; it must be a finite number above 0 in the range of f32, \
+         1.2e-38 to 3.4e38",
     ),
     (
         TABLE,

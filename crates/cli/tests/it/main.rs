@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod batch_size;
+mod changed_files;
 mod command;
 mod compare;
 mod compare_again;
@@ -20,6 +21,7 @@ mod hostile;
 mod hostile_tasks;
 mod inputs;
 mod int8;
+mod int8_binding;
 mod int8_tables;
 mod int8_volumes;
 mod keys;

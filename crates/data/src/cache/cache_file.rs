@@ -31,6 +31,9 @@ pub(crate) trait CacheIndex: Serialize + DeserializeOwned {
     /// SHA-256 of what was cached, and how.
     fn origin(&self) -> &str;
 
+    /// The state of the files that were cached.
+    fn state(&self) -> &str;
+
     /// Whether the index matches a body of this many bytes.
     fn fits(&self, body_bytes: u64) -> bool;
 }
@@ -42,17 +45,17 @@ const FOOTER: u64 = 40;
 const CHECKSUM: u64 = 32;
 
 impl CacheFormat {
-    /// Opens the file of an origin; `build` creates it first if it is missing, damaged or of
-    /// another origin.
+    /// Opens the file of an origin and a state; `build` creates it first if it is missing, damaged
+    /// or of another one.
     pub(crate) fn open_or_build<I: CacheIndex>(
         &self,
         path: &Path,
-        origin: &str,
+        (origin, state): (&str, &str),
         build: impl FnOnce(&mut CacheWriter) -> Result<I, DataError>,
     ) -> Result<(File, I, CacheUse), DataError> {
         let mut used = CacheUse::Built;
         if path.exists() {
-            match self.reopen(path, origin) {
+            match self.reopen(path, (origin, state)) {
                 Ok((file, index)) => return Ok((file, index, CacheUse::Reused)),
                 Err(reason) => used = CacheUse::Rebuilt { reason },
             }
@@ -61,20 +64,26 @@ impl CacheFormat {
         let mut writer = CacheWriter::create(path, self)?;
         let index = build(&mut writer)?;
         writer.finish(&index)?;
-        let (file, index) = self.reopen(path, origin).map_err(|reason| DataError::Write {
-            path: path.to_owned(),
-            cause: std::io::Error::other(reason),
+        let (file, index) = self.reopen(path, (origin, state)).map_err(|reason| {
+            DataError::Write { path: path.to_owned(), cause: std::io::Error::other(reason) }
         })?;
         Ok((file, index, used))
     }
 
-    /// Opens an intact file of this origin, or returns the reason why it cannot be used.
-    fn reopen<I: CacheIndex>(&self, path: &Path, origin: &str) -> Result<(File, I), String> {
+    /// Opens an intact file of this origin and state, or returns the reason why it cannot be used.
+    fn reopen<I: CacheIndex>(
+        &self,
+        path: &Path,
+        (origin, state): (&str, &str),
+    ) -> Result<(File, I), String> {
         let reason = |text: &str| format!("`{}` {text}", path.display());
         let mut file = open_regular(path).map_err(|_| reason("cannot be opened"))?;
         let index: I = self.read_index(&mut file).map_err(|text| reason(&text))?;
         if index.origin() != origin {
             return Err(reason("was made of another source or for another size"));
+        }
+        if index.state() != state {
+            return Err(reason("was made before a file of its source was changed"));
         }
         Ok((file, index))
     }
@@ -173,6 +182,10 @@ mod tests {
     impl CacheIndex for Length {
         fn origin(&self) -> &str {
             "here"
+        }
+
+        fn state(&self) -> &str {
+            "now"
         }
 
         fn fits(&self, body_bytes: u64) -> bool {

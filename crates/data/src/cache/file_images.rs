@@ -23,7 +23,7 @@ use crate::source::{Decoding, ImageSource, read_exact_at, sized_fingerprint};
 /// rebuilt by the same code.
 ///
 /// # Format
-/// `UPDRAFTC`, version 1 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
+/// `UPDRAFTC`, version 2 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
 /// names, classes and sizes as JSON; the JSON's length (u64); SHA-256 of everything before
 /// (32 bytes). Numbers are little-endian.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct FileImages {
 struct ImageIndex {
     /// The fingerprint of the source at this size.
     origin: String,
+    /// The [`stored_state`](crate::ImageSource::stored_state) of the source.
+    state: String,
     height: usize,
     width: usize,
     labels: Vec<usize>,
@@ -46,7 +48,7 @@ struct ImageIndex {
     classes: Vec<String>,
 }
 
-const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 1, holds: "images" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 2, holds: "images" };
 
 /// The largest number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -56,9 +58,9 @@ impl FileImages {
     /// threads (0 counts as 1).
     ///
     /// Every image is resized to `size` (height, width); without one, all must have the size of the
-    /// first. A file that is damaged, or belongs to another source or size, is rebuilt, and
-    /// [`CacheUse`] has the reason; nothing is read from it. `progress` is called on the calling
-    /// thread.
+    /// first. A file that is damaged, belongs to another source or size, or is older than a change
+    /// of the source's files is rebuilt, and [`CacheUse`] has the reason; nothing is read from it.
+    /// `progress` is called on the calling thread.
     ///
     /// # Errors
     /// The fault of the sample with the lowest index; [`DataError::Empty`],
@@ -72,9 +74,9 @@ impl FileImages {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
-        let origin = sized_fingerprint(source, size);
-        let (file, index, used) = FORMAT.open_or_build(path, &origin, |writer| {
-            write_images(source, size, &origin, workers, progress, writer)
+        let (origin, state) = (sized_fingerprint(source, size), source.stored_state());
+        let (file, index, used) = FORMAT.open_or_build(path, (&origin, &state), |writer| {
+            write_images(source, (size, &origin, &state), workers, progress, writer)
         })?;
         Ok((Self { file, path: path.to_owned(), index }, used))
     }
@@ -91,6 +93,10 @@ impl CacheIndex for ImageIndex {
         &self.origin
     }
 
+    fn state(&self) -> &str {
+        &self.state
+    }
+
     fn fits(&self, body_bytes: u64) -> bool {
         let image = Image::CHANNELS as u128 * self.height as u128 * self.width as u128;
         image > 0
@@ -103,8 +109,7 @@ impl CacheIndex for ImageIndex {
 
 fn write_images(
     source: &dyn ImageSource,
-    size: Option<(usize, usize)>,
-    origin: &str,
+    (size, origin, state): (Option<(usize, usize)>, &str, &str),
     workers: usize,
     progress: &mut dyn FnMut(Progress),
     writer: &mut CacheWriter,
@@ -127,6 +132,7 @@ fn write_images(
     let labels: Vec<usize> = (0..samples).map(|index| source.label(index)).collect();
     Ok(ImageIndex {
         origin: origin.to_owned(),
+        state: state.to_owned(),
         height,
         width,
         labels,
@@ -166,6 +172,10 @@ impl ImageSource for FileImages {
     fn fingerprint(&self) -> String {
         self.index.origin.clone()
     }
+
+    fn stored_state(&self) -> String {
+        self.index.state.clone()
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +186,7 @@ mod tests {
     fn an_index_that_contradicts_the_pixels_does_not_fit() {
         let index = |labels: &[usize], height| ImageIndex {
             origin: String::new(),
+            state: String::new(),
             height,
             width: 1,
             labels: labels.to_vec(),

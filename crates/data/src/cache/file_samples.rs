@@ -26,7 +26,7 @@ use crate::source::{SampleSource, read_exact_at, sample_place};
 /// of SHA-256. The fingerprint is that of the other set, so a run may continue with either.
 ///
 /// # Format
-/// `UPDRAFTS`, version 1 (u32), zero (u32); of each sample the values of its raster, `[…, height,
+/// `UPDRAFTS`, version 2 (u32), zero (u32); of each sample the values of its raster, `[…, height,
 /// width, channels]`, and of its target; names, types and sizes as JSON; the JSON's length (u64);
 /// SHA-256 of everything before (32 bytes). Numbers are little-endian.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub struct FileSamples {
 struct SampleIndex {
     /// The fingerprint of the source.
     origin: String,
+    /// The [`stored_state`](crate::SampleSource::stored_state) of the source.
+    state: String,
     samples: Vec<StoredSample>,
 }
 
@@ -66,7 +68,7 @@ enum StoredTarget {
     Labels(RasterSpec),
 }
 
-const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTS", version: 1, holds: "samples" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTS", version: 2, holds: "samples" };
 
 /// The approximate number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -75,8 +77,9 @@ impl FileSamples {
     /// Opens the cached samples of a source at `path`, or writes them there, read by `workers`
     /// threads (0 counts as 1).
     ///
-    /// A file that is damaged, or belongs to another source, is rebuilt, and [`CacheUse`] has the
-    /// reason; nothing is read from it. `progress` is called on the calling thread.
+    /// A file that is damaged, belongs to another source, or is older than a change of the source's
+    /// files is rebuilt, and [`CacheUse`] has the reason; nothing is read from it. `progress` is
+    /// called on the calling thread.
     ///
     /// # Errors
     /// The fault of the sample with the lowest index; [`DataError::Empty`], and
@@ -88,10 +91,10 @@ impl FileSamples {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
-        let origin = source.fingerprint();
-        let (file, index, used) = FORMAT.open_or_build(path, &origin, |writer| {
+        let (origin, state) = (source.fingerprint(), source.stored_state());
+        let (file, index, used) = FORMAT.open_or_build(path, (&origin, &state), |writer| {
             let samples = write_samples(source, workers, progress, writer)?;
-            Ok(SampleIndex { origin: origin.clone(), samples })
+            Ok(SampleIndex { origin: origin.clone(), state: state.clone(), samples })
         })?;
         let lengths = index.samples.iter().map(|sample| sample.bytes().unwrap_or(0));
         let starts = lengths.scan(0, |next, bytes| {
@@ -210,6 +213,10 @@ impl CacheIndex for SampleIndex {
         &self.origin
     }
 
+    fn state(&self) -> &str {
+        &self.state
+    }
+
     fn fits(&self, body_bytes: u64) -> bool {
         let mut lengths = self.samples.iter().map(StoredSample::bytes);
         let sum = lengths.try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
@@ -241,5 +248,9 @@ impl SampleSource for FileSamples {
 
     fn fingerprint(&self) -> String {
         self.index.origin.clone()
+    }
+
+    fn stored_state(&self) -> String {
+        self.index.state.clone()
     }
 }

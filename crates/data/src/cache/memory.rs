@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::DataError;
 use crate::image::Image;
 use crate::sample::Sample;
-use crate::source::{ImageSource, SampleSource, check_size, sized_fingerprint};
+use crate::source::{ImageSource, SampleSource, check_size, derived_state, sized_fingerprint};
 
 /// Items that are kept when first read, until a budget is used up.
 ///
@@ -115,6 +115,10 @@ impl ImageSource for CachedImages {
     fn fingerprint(&self) -> String {
         sized_fingerprint(self.source.as_ref(), self.size)
     }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.fingerprint(), &self.source.stored_state())
+    }
 }
 
 /// Samples of another set, with their targets, that are kept when first read until a budget is used
@@ -161,5 +165,9 @@ impl SampleSource for CachedSamples {
 
     fn fingerprint(&self) -> String {
         self.source.fingerprint()
+    }
+
+    fn stored_state(&self) -> String {
+        self.source.stored_state()
     }
 }

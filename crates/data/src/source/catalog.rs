@@ -61,6 +61,8 @@ pub(crate) struct Found<L> {
     pub(crate) class: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
+    /// When it was changed, in nanoseconds; 0 in an archive, which has a time of its own.
+    pub(crate) modified_ns: i128,
     pub(crate) location: L,
 }
 
@@ -78,6 +80,8 @@ pub(crate) struct Catalog<L> {
     pub(crate) classes: Vec<String>,
     pub(crate) files: Vec<Listed<L>>,
     pub(crate) fingerprint: String,
+    /// The same with the times of the files.
+    pub(crate) state: String,
 }
 
 impl<L> Catalog<L> {
@@ -86,6 +90,7 @@ impl<L> Catalog<L> {
         let classes: BTreeSet<&str> = found.iter().map(|file| file.class.as_str()).collect();
         let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
         let mut digest = Digest::new("updraft images by class/file and length").texts(&classes);
+        let mut times = Digest::new("updraft times of files");
         let mut files = Vec::with_capacity(found.len());
         let mut label = 0;
         for file in found {
@@ -94,9 +99,12 @@ impl<L> Catalog<L> {
                 label += 1;
             }
             digest = digest.number(label).text(&file.file).number(file.bytes as usize);
+            times = times.text(&file.modified_ns.to_string());
             files.push(Listed { label, bytes: file.bytes, location: file.location });
         }
-        Self { classes, files, fingerprint: digest.hex() }
+        let fingerprint = digest.hex();
+        let state = times.text(&fingerprint).hex();
+        Self { classes, files, fingerprint, state }
     }
 }
 
@@ -110,6 +118,7 @@ mod tests {
             class: class.to_owned(),
             file: file.to_owned(),
             bytes: 1,
+            modified_ns: 0,
             location: format!("{class}/{file}"),
         };
         let one = Catalog::new(vec![found("b", "1"), found("a", "2"), found("a", "1")]);

@@ -9,6 +9,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_identity::FileIdentity;
 use crate::image::Image;
+use crate::modified::modified_ns;
 use crate::regular_file::open_regular;
 use crate::source::ImageSource;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
@@ -49,8 +50,9 @@ impl ImageFolder {
             let before = found.len();
             for (file, location, is_folder) in entries(&folder)? {
                 if is_image(&file) && !is_folder {
-                    let bytes = fs::metadata(&location).map_err(open_error(&location))?.len();
-                    found.push(Found { class: class.clone(), file, bytes, location });
+                    let metadata = fs::metadata(&location).map_err(open_error(&location))?;
+                    let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
+                    found.push(Found { class: class.clone(), file, bytes, modified_ns, location });
                 } else {
                     passed_over.add(format!("{class}/{file}"));
                 }
@@ -155,6 +157,10 @@ impl ImageSource for ImageFolder {
 
     fn fingerprint(&self) -> String {
         self.catalog.fingerprint.clone()
+    }
+
+    fn stored_state(&self) -> String {
+        self.catalog.state.clone()
     }
 }
 

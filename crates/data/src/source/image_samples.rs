@@ -44,4 +44,8 @@ impl SampleSource for ImageSamples {
     fn fingerprint(&self) -> String {
         self.source.fingerprint()
     }
+
+    fn stored_state(&self) -> String {
+        self.source.stored_state()
+    }
 }

@@ -1,5 +1,6 @@
 //! The trait of a set of labeled images.
 
+use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 
@@ -56,6 +57,18 @@ pub trait ImageSource: Send + Sync {
 
     /// A SHA-256 that identifies the set, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;
+
+    /// A SHA-256 of the set with the times at which its files were changed: a cache file is made
+    /// again if it differs. The [`fingerprint`](Self::fingerprint) by default, which does not depend
+    /// on the machine.
+    fn stored_state(&self) -> String {
+        self.fingerprint()
+    }
+}
+
+/// The [`ImageSource::stored_state`] of a set that is made of another one.
+pub(crate) fn derived_state(fingerprint: &str, source: &str) -> String {
+    Digest::new("updraft stored state").text(fingerprint).text(source).hex()
 }
 
 /// A sample, as a message names it.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::error::DataError;
 use crate::file_identity::FileIdentity;
+use crate::modified::modified_ns;
 use crate::source::ImageFolder;
 use crate::source::catalog::{Catalog, Found};
 use crate::table::{Delimiter, Records, TableError};
@@ -91,11 +92,12 @@ fn read<'a>(
     while records.advance()? {
         let file = records.field(path)?.to_owned();
         let location = folder.join(&file);
-        let bytes = fs::metadata(&location)
-            .map_err(|cause| DataError::Open { path: location.clone(), cause })?
-            .len();
+        let metadata = fs::metadata(&location)
+            .map_err(|cause| DataError::Open { path: location.clone(), cause })?;
+        let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
         lines.add(&location, manifest, records.line())?;
-        found.push(Found { class: records.field(class)?.to_owned(), file, bytes, location });
+        let class = records.field(class)?.to_owned();
+        found.push(Found { class, file, bytes, modified_ns, location });
     }
     if found.is_empty() {
         return Err(DataError::Empty);

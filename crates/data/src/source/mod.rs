@@ -53,6 +53,6 @@ pub use tensors::{InMemoryTensors, Targets};
 pub(crate) use catalog::EXTENSIONS;
 pub(crate) use decoding::{Decoding, check_size, sized_fingerprint};
 pub(crate) use folder::MAX_FILE_BYTES;
-pub(crate) use image_source::place;
+pub(crate) use image_source::{derived_state, place};
 pub(crate) use positioned::read_exact_at;
 pub(crate) use sample_source::sample_place;

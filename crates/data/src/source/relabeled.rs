@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
-use crate::source::ImageSource;
+use crate::source::{ImageSource, derived_state};
 
 /// A source whose labels index another class list, such as a test set with the training set's
 /// classes.
@@ -67,5 +67,9 @@ impl ImageSource for Relabeled {
 
     fn fingerprint(&self) -> String {
         Digest::new("updraft relabeled").text(&self.source.fingerprint()).texts(&self.classes).hex()
+    }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.fingerprint(), &self.source.stored_state())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::DataError;
 use crate::image::Image;
-use crate::source::{ImageSource, check_size, sized_fingerprint};
+use crate::source::{ImageSource, check_size, derived_state, sized_fingerprint};
 
 /// A source whose images are resized to one size when they are read, as [`Image::resize`] does:
 /// photographs of many sizes for a network of one.
@@ -66,5 +66,9 @@ impl ImageSource for Resized {
 
     fn fingerprint(&self) -> String {
         sized_fingerprint(self.source.as_ref(), Some(self.size))
+    }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.fingerprint(), &self.source.stored_state())
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::decode::{MAX_DECODER_BYTES, decode_raster};
 use crate::digest::Digest;
 use crate::error::{DataError, DecodeError, Place};
+use crate::modified::modified_ns;
 use crate::raster::{Raster, RasterSpec, joined};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::folder::{MAX_FILE_BYTES, read_file};
@@ -51,6 +52,7 @@ pub enum FileTarget {
 pub struct SampleFiles {
     samples: Vec<FileSample>,
     fingerprint: String,
+    state: String,
 }
 
 impl SampleFiles {
@@ -64,8 +66,9 @@ impl SampleFiles {
             return Err(DataError::Empty);
         }
         let mut digest = Digest::new("updraft samples in files").number(samples.len());
+        let mut times = Digest::new("updraft times of files");
         for sample in &samples {
-            digest = describe_files("inputs", &sample.inputs, digest)?;
+            digest = describe_files("inputs", &sample.inputs, digest, &mut times)?;
             digest = match &sample.target {
                 FileTarget::None => digest.text("no target"),
                 FileTarget::Class(class) => digest.text("class").number(*class),
@@ -73,13 +76,17 @@ impl SampleFiles {
                     let digest = digest.text("values").number(values.len());
                     values.iter().fold(digest, |digest, &value| digest.float(value))
                 }
-                FileTarget::Image(files) => describe_files("target image", files, digest)?,
+                FileTarget::Image(files) => {
+                    describe_files("target image", files, digest, &mut times)?
+                }
                 FileTarget::Labels(file) => {
-                    describe_files("labels", std::slice::from_ref(file), digest)?
+                    describe_files("labels", std::slice::from_ref(file), digest, &mut times)?
                 }
             };
         }
-        Ok(Self { samples, fingerprint: digest.hex() })
+        let fingerprint = digest.hex();
+        let state = times.text(&fingerprint).hex();
+        Ok(Self { samples, fingerprint, state })
     }
 
     /// The files of one raster, one channel after the other.
@@ -125,13 +132,18 @@ impl SampleSource for SampleFiles {
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
+
+    fn stored_state(&self) -> String {
+        self.state.clone()
+    }
 }
 
-/// Adds names and lengths of files.
+/// Adds names and lengths of files, and the times at which they were changed to `times`.
 fn describe_files(
     kind: &'static str,
     files: &[PathBuf],
     digest: Digest,
+    times: &mut Digest,
 ) -> Result<Digest, DataError> {
     if files.is_empty() {
         let (value, expected) = ("empty".to_owned(), "at least one file".to_owned());
@@ -139,9 +151,10 @@ fn describe_files(
     }
     files.iter().try_fold(digest.text(kind).number(files.len()), |digest, file| {
         let open = |cause| DataError::Open { path: file.clone(), cause };
-        let bytes = fs::metadata(file).map_err(open)?.len();
+        let metadata = fs::metadata(file).map_err(open)?;
+        *times = times.clone().text(&modified_ns(&metadata).to_string());
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        Ok(digest.text(&name).number(bytes as usize))
+        Ok(digest.text(&name).number(metadata.len() as usize))
     })
 }
 

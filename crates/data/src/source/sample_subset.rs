@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::sample::Sample;
+use crate::source::derived_state;
 use crate::source::sample_source::SampleSource;
 use crate::stream::Draw;
 
@@ -57,5 +58,9 @@ impl SampleSource for SampleSubset {
     fn fingerprint(&self) -> String {
         let digest = Digest::new("updraft sample subset").text(&self.source.fingerprint());
         self.indices.iter().fold(digest, |digest, &index| digest.number(index)).hex()
+    }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.fingerprint(), &self.source.stored_state())
     }
 }

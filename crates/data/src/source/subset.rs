@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
-use crate::source::ImageSource;
+use crate::source::{ImageSource, derived_state};
 
 /// The samples of another source at the given indices, in the given order.
 ///
@@ -60,5 +60,9 @@ impl ImageSource for Subset {
     fn fingerprint(&self) -> String {
         let digest = Digest::new("updraft subset").text(&self.source.fingerprint());
         self.indices.iter().fold(digest, |digest, &index| digest.number(index)).hex()
+    }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.fingerprint(), &self.source.stored_state())
     }
 }

@@ -10,14 +10,15 @@ use crate::cache::CacheUse;
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::image::Image;
+use crate::modified::modified_ns;
 use crate::progress::Progress;
 use crate::regular_file::open_regular;
-use crate::source::ImageSource;
 use crate::source::cached_tar::cached_tar;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
 use crate::source::folder::MAX_FILE_BYTES;
 use crate::source::inflate::{inflate, is_gzip};
 use crate::source::positioned::read_exact_at;
+use crate::source::{ImageSource, derived_state};
 use crate::trace;
 
 /// A tar archive of images, `…/class/file`, decoded on demand.
@@ -34,6 +35,8 @@ pub struct TarImages {
     content: Content,
     catalog: Catalog<Entry>,
     passed_over: PassedOver,
+    /// The length of the archive, and when it was changed.
+    stored: String,
 }
 
 #[derive(Debug)]
@@ -120,7 +123,11 @@ impl TarImages {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
-        Ok(Self { path: path.to_owned(), content, catalog: Catalog::new(found), passed_over })
+        let open = |cause| DataError::Open { path: path.to_owned(), cause };
+        let metadata = std::fs::metadata(path).map_err(open)?;
+        let stored = format!("{} {}", metadata.len(), modified_ns(&metadata));
+        let catalog = Catalog::new(found);
+        Ok(Self { path: path.to_owned(), content, catalog, passed_over, stored })
     }
 
     /// The files that were skipped because they are not images, without hidden ones.
@@ -187,6 +194,10 @@ impl ImageSource for TarImages {
     fn fingerprint(&self) -> String {
         self.catalog.fingerprint.clone()
     }
+
+    fn stored_state(&self) -> String {
+        derived_state(&self.catalog.fingerprint, &self.stored)
+    }
 }
 
 /// The images of a tar, and its other entries.
@@ -238,6 +249,7 @@ fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, Da
                 class: class.to_owned(),
                 file: file.to_owned(),
                 bytes,
+                modified_ns: 0,
                 location: Entry { name, position },
             }),
             _ => return Err(DataError::Unclassified { path: path.to_owned(), entry: name }),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::table::asked::{Asked, AskedColumns};
 use crate::table::columnar::Columnar;
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
+use crate::table::field_text::{expected_instead, shortened};
 use crate::table::open::open;
 use crate::table::read_file::read_columns_of_file;
 use crate::table::records::{Delimiter, Records};
@@ -210,20 +211,21 @@ pub(super) fn read_columns(
 
 /// The error of a field that does not fit its column.
 fn unreadable(source: &impl RowSource, at: usize, unfit: Unfit) -> TableError {
+    let text = String::from_utf8_lossy(source.bytes(at));
     match unfit {
         Unfit::Text => source.not_utf8(at),
         Unfit::Number(expected) => TableError::Field {
-            expected,
+            expected: expected_instead(expected, &text),
             path: source.path().to_owned(),
             line: source.line(),
             column: source.header()[at].clone(),
-            text: String::from_utf8_lossy(source.bytes(at)).into_owned(),
+            text: shortened(&text),
         },
         Unfit::Missing | Unfit::Unknown(_) => TableError::Refused {
             path: source.path().to_owned(),
             line: source.line(),
             column: source.header()[at].clone(),
-            word: if let Unfit::Unknown(word) = unfit { Some(word) } else { None },
+            word: if let Unfit::Unknown(word) = unfit { Some(shortened(&word)) } else { None },
         },
     }
 }

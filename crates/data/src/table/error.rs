@@ -4,12 +4,15 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::table::field_text::shortened;
+
 /// Columns that an error lists.
 const MOST_LISTED: usize = 12;
 
 /// The first names of a list, and how many more there are.
 fn listed(names: &[String]) -> String {
-    let shown = names[..names.len().min(MOST_LISTED)].join("`, `");
+    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| shortened(name)).collect();
+    let shown = shown.join("`, `");
     match names.len().saturating_sub(MOST_LISTED) {
         0 => format!("`{shown}`"),
         more => format!("`{shown}` and {more} more"),
@@ -146,6 +149,18 @@ pub enum TableError {
         expected: usize,
         /// Fields in this record.
         got: usize,
+    },
+    /// A file that was said to have no header has one.
+    #[error(
+        "`{}` line {line} has the names of the columns: leave out the names that were given for a \
+         file without a header, or remove the line",
+        .path.display()
+    )]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
     },
     /// Two columns have one name.
     #[error("`{}` has two columns `{column}`; rename one", .path.display())]

@@ -11,6 +11,7 @@ mod encoder;
 mod error;
 mod feature;
 mod field_ends;
+mod field_text;
 mod in_memory;
 mod infer;
 mod instant;

@@ -151,6 +151,8 @@ pub(crate) struct Records<R> {
     record: ByteRecord,
     /// Whether the record is the next row, read before it was known to be one.
     is_next: bool,
+    /// Whether the next record is the first one of a file without a header.
+    is_first_of_unnamed: bool,
 }
 
 impl Records<Box<dyn Read + Send>> {
@@ -176,7 +178,10 @@ impl<R: Read> Records<R> {
         }
         let mut records = Self::unnamed(Cursor::new(first).chain(bytes), path, delimiter);
         match names {
-            Some(names) => records.header = names.to_vec(),
+            Some(names) => {
+                records.header = names.to_vec();
+                records.is_first_of_unnamed = true;
+            }
             None => records.header = records.read_fields()?,
         }
         records.find_places()?;
@@ -215,7 +220,8 @@ impl<R: Read> Records<R> {
         let record = ByteRecord::new();
         let places = HashMap::new();
         let (path, header) = (path.to_owned(), Vec::new());
-        Self { path, reader, header, places, record, is_next: false }
+        let (is_next, is_first_of_unnamed) = (false, false);
+        Self { path, reader, header, places, record, is_next, is_first_of_unnamed }
     }
 
     /// The same with names that depend on the trimmed fields of the first record; without names it
@@ -229,6 +235,8 @@ impl<R: Read> Records<R> {
         let mut records = Self::new(bytes, path, delimiter, Some(&[]))?;
         let first = records.read_fields()?;
         let names = names(&first)?;
+        // The caller has seen the record.
+        records.is_first_of_unnamed = false;
         records.is_next = names.is_some();
         records.header = names.unwrap_or(first);
         records.find_places()?;
@@ -257,10 +265,19 @@ impl<R: Read> Records<R> {
         if !std::mem::take(&mut self.is_next) && !self.read()? {
             return Ok(false);
         }
+        if std::mem::take(&mut self.is_first_of_unnamed) && self.repeats_the_names() {
+            return Err(TableError::Header { path: self.path.clone(), line: self.line() });
+        }
         match self.record.len() {
             got if got == self.header.len() => Ok(true),
             got => Err(self.ragged(got)),
         }
+    }
+
+    /// Whether the fields of the last record are the names of the columns.
+    fn repeats_the_names(&self) -> bool {
+        let fields = self.record.iter().map(<[u8]>::trim_ascii);
+        fields.eq(self.header.iter().map(|name| name.as_bytes()))
     }
 
     /// A field of the last record.

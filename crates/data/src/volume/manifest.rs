@@ -1,6 +1,6 @@
 //! Volumes that a CSV file lists, with the files of each channel, targets and splits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl VolumeManifest {
     /// # Errors
     /// [`DataError::Table`] for a file that cannot be read; [`VolumeError::Field`] for one without
     /// records, for an unknown column, a missing file, an invalid range, a record without input or
-    /// with both target and labels, and a position in two splits.
+    /// with both target and labels, a position in two splits, and a record that repeats another.
     pub fn open(path: impl AsRef<Path>, delimiter: Delimiter) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut records = Records::open(path, delimiter)?;
@@ -81,6 +81,7 @@ impl VolumeManifest {
         let identities = |row: &VolumeRow| row.files().map(FileIdentity::of).collect();
         let files: Vec<Vec<FileIdentity>> = rows.iter().map(identities).collect();
         check_splits(path, &rows, &files)?;
+        check_repeats(path, &rows, &files)?;
         Ok(Self { path: path.to_owned(), rows, files })
     }
 
@@ -292,6 +293,22 @@ fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
         row.position = row.inputs[0].display().to_string();
     }
     Ok(row)
+}
+
+/// A volume that is listed twice would count double.
+fn check_repeats(
+    path: &Path,
+    rows: &[VolumeRow],
+    files: &[Vec<FileIdentity>],
+) -> Result<(), VolumeError> {
+    let mut seen = HashMap::new();
+    for (row, files) in rows.iter().zip(files) {
+        if let Some(first) = seen.insert((&row.split, files, &row.ranges), row.line) {
+            let got = format!("the volume of line {first}, with the same files and ranges");
+            return Err(field(path, &format!("line {}", row.line), got, "each volume once"));
+        }
+    }
+    Ok(())
 }
 
 /// What must not be in two splits.

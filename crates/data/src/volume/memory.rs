@@ -5,6 +5,7 @@ use crate::error::{DataError, VolumeError};
 use crate::pixels::Pixels;
 use crate::raster::{Raster, RasterSpec};
 use crate::volume::source::check_region;
+use crate::volume::spec::VOXEL_UM;
 use crate::volume::{Region, VolumeSource, VolumeSpec};
 
 /// A volume in memory, frame by frame.
@@ -23,7 +24,8 @@ impl Volume {
     /// height and width.
     ///
     /// # Errors
-    /// [`DataError::Empty`] for no frames, [`VolumeError::Differs`] for frames that differ.
+    /// [`DataError::Empty`] for no frames, [`VolumeError::Differs`] for frames that differ,
+    /// [`DataError::Setting`] for a side of a voxel that is not from 1e-6 to 1e9 µm.
     pub fn try_new(
         name: impl Into<String>,
         frames: Vec<Raster<'static>>,
@@ -40,6 +42,11 @@ impl Volume {
                 other: format!("{name} frame 0"),
             }
             .into());
+        }
+        if let Some(size) = voxel_um.iter().flatten().find(|size| !VOXEL_UM.contains(*size)) {
+            let (value, expected) =
+                (format!("{size:e}"), "a length from 1e-6 to 1e9 µm".to_owned());
+            return Err(DataError::Setting { name: "voxel_um", value, expected });
         }
         let digest =
             frames.iter().fold(Digest::new("updraft volume"), |d, raster| raster.describe(d));

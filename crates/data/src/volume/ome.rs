@@ -6,6 +6,7 @@ use roxmltree::{Document, Node};
 
 use crate::pixels::PixelType;
 use crate::volume::VolumeSpec;
+use crate::volume::spec::VOXEL_UM;
 
 /// Reads an image of the header, and the page of each plane.
 #[derive(Debug)]
@@ -247,7 +248,8 @@ fn plane_pages(
 fn voxel(pixels: &Node<'_, '_>, axis: &str) -> Result<Option<f64>, OmeFault> {
     let name = format!("PhysicalSize{axis}");
     let Some(size) = number::<f64>(pixels, &name)? else { return Ok(None) };
-    let factor = match pixels.attribute(format!("{name}Unit").as_str()).unwrap_or("µm") {
+    let unit = pixels.attribute(format!("{name}Unit").as_str()).unwrap_or("µm");
+    let factor = match unit {
         "µm" | "μm" | "um" | "micron" => 1.0,
         "nm" => 1e-3,
         "pm" => 1e-6,
@@ -257,10 +259,11 @@ fn voxel(pixels: &Node<'_, '_>, axis: &str) -> Result<Option<f64>, OmeFault> {
         "m" => 1e6,
         _ => return Ok(None),
     };
-    if size.is_finite() && size > 0.0 {
+    if VOXEL_UM.contains(&(size * factor)) {
         return Ok(Some(size * factor));
     }
-    fault(&name, size, "a finite number above 0")
+    let (least, most) = (*VOXEL_UM.start(), *VOXEL_UM.end());
+    fault(&name, format!("{size:e} {unit}"), format!("a length from {least:e} to {most:e} µm"))
 }
 
 #[cfg(test)]
@@ -293,6 +296,25 @@ mod tests {
             "",
         );
         assert_eq!(OmeImage::parse(&text, 0, 6).unwrap().voxel_um, [Some(0.3), None, Some(0.065)]);
+    }
+
+    #[test]
+    fn a_voxel_that_no_microscope_has_is_refused() {
+        let parsed = |size: &str, unit: &str| {
+            let sizes = format!("{SIZES} PhysicalSizeX=\"{size}\" PhysicalSizeXUnit=\"{unit}\"");
+            OmeImage::parse(&ome(&sizes, ""), 0, 6)
+        };
+        let units = [("1e308", "µm"), ("1e10", "µm"), ("1e4", "m"), ("1e-7", "µm"), ("1e-1", "pm")];
+        let wrong = [("0", "µm"), ("-1", "nm"), ("inf", "µm"), ("NaN", "µm")];
+        for (size, unit) in units.into_iter().chain(wrong) {
+            let OmeFault { field, got, expected } = parsed(size, unit).err().unwrap();
+            assert_eq!(field, "PhysicalSizeX of the OME header");
+            assert!(got.ends_with(unit) && got.len() < 12, "{got}");
+            assert_eq!(expected, "a length from 1e-6 to 1e9 µm");
+        }
+        for (size, unit) in [("1e9", "µm"), ("1e-6", "µm"), ("1", "pm"), ("100", "m")] {
+            assert!(parsed(size, unit).unwrap().voxel_um[2].is_some());
+        }
     }
 
     #[test]

@@ -12,37 +12,9 @@ use crate::source::SampleSource;
 use crate::stream::Draw;
 use crate::volume::positions::Positions;
 use crate::volume::source::are_labels;
-use crate::volume::{Foreground, Region, ScaledVolume, Volume, VolumeScale, VolumeSource};
-
-/// A volume with its target.
-#[derive(Clone)]
-pub struct VolumePair {
-    /// What a model sees.
-    pub input: Arc<dyn VolumeSource>,
-    /// The target, with the same sides and frames.
-    pub target: VolumeTarget,
-}
-
-/// The target of a volume.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum VolumeTarget {
-    /// None.
-    None,
-    /// Another volume.
-    Image(Arc<dyn VolumeSource>),
-    /// A mask: the label of every voxel, one channel of u8 or u16.
-    Labels(Arc<dyn VolumeSource>),
-}
-
-impl VolumeTarget {
-    fn volume(&self) -> Option<&Arc<dyn VolumeSource>> {
-        match self {
-            Self::None => None,
-            Self::Image(volume) | Self::Labels(volume) => Some(volume),
-        }
-    }
-}
+use crate::volume::{
+    Foreground, Region, ScaledVolume, Volume, VolumePair, VolumeScale, VolumeSource, VolumeTarget,
+};
 
 /// How patches are drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,6 +124,8 @@ pub struct VolumePatches {
     positions: Vec<Option<Positions>>,
     config: PatchConfig,
     fingerprint: String,
+    /// The voxels of all masks above 0, where they were counted.
+    labeled: Option<u64>,
 }
 
 impl VolumePatches {
@@ -178,6 +152,7 @@ impl VolumePatches {
             check_pair(pair, &pairs[0], &config)?;
         }
         let total = pairs.len() as u64;
+        let mut labeled = None;
         let (mut left, mut ready, mut positions) = (config.memory_bytes, Vec::new(), Vec::new());
         for pair in pairs {
             let input = scaled(held(pair.input, &mut left)?, config.scale)?;
@@ -195,6 +170,10 @@ impl VolumePatches {
                     let target = held(target, &mut left)?;
                     let above = config.foreground.map_or(0.0, |foreground| foreground.above);
                     let own = Positions::scan(target.clone(), above, config.classes)?;
+                    // Labels are whole numbers.
+                    if (0.0..1.0).contains(&above) {
+                        *labeled.get_or_insert(0) += own.counts().0;
+                    }
                     (VolumeTarget::Labels(target), Some(own))
                 }
             };
@@ -216,13 +195,20 @@ impl VolumePatches {
             None => digest.text("anywhere"),
             Some(Foreground { share, above }) => digest.text("centered").float(share).float(above),
         };
-        Ok(Self { pairs: ready, positions, config, fingerprint: digest.hex() })
+        Ok(Self { pairs: ready, positions, config, fingerprint: digest.hex(), labeled })
     }
 
     /// The volumes, normalized.
     #[must_use]
     pub fn pairs(&self) -> &[VolumePair] {
         &self.pairs
+    }
+
+    /// The number of voxels of all masks whose label is above 0; `None` without masks, or if the
+    /// foreground is that of higher labels.
+    #[must_use]
+    pub const fn labeled_voxels(&self) -> Option<u64> {
+        self.labeled
     }
 
     /// Slices, rows and columns of a patch.

@@ -1,9 +1,14 @@
 //! The shape and type of a volume, and a region of it.
 
 use std::fmt::{self, Display, Formatter};
+use std::ops::RangeInclusive;
 
 use crate::digest::Digest;
 use crate::raster::RasterSpec;
+
+/// The sides of a voxel in µm, from a picometer to a kilometer: distances and areas in such voxels
+/// stay finite.
+pub(super) const VOXEL_UM: RangeInclusive<f64> = 1e-6..=1e9;
 
 /// The specification of a volume: pixel type and sides of a frame, number of frames, voxel size.
 #[derive(Debug, Clone, Copy, PartialEq)]

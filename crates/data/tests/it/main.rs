@@ -10,6 +10,7 @@ mod binary;
 #[cfg(feature = "burn-dataloader")]
 mod burn_loader;
 mod cached;
+mod cached_changes;
 mod cached_samples;
 mod cifar10;
 mod components;
@@ -23,6 +24,7 @@ mod hard_links;
 mod image_manifests;
 #[cfg(feature = "burn")]
 mod large;
+mod long_fields;
 mod manifest;
 mod moving;
 mod parity;

@@ -75,6 +75,30 @@ fn a_manifest_lists_channels_targets_splits_and_blocks() {
 }
 
 #[test]
+fn a_volume_that_is_listed_twice_in_a_split_is_refused_with_both_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::write(folder.path().join(format!("{name}.tif")), "").unwrap();
+    }
+    for (rows, lines) in [
+        ("train,a.tif,b.tif,,\ntrain,a.tif,b.tif,,", (3, 2)),
+        ("train,a.tif,b.tif,,\ntrain,b.tif,,,\ntrain,./a.tif,b.tif,,", (4, 2)),
+        (",a.tif,b.tif,0:1,p\n,b.tif,a.tif,,p\n,b.tif,a.tif,,q", (4, 3)),
+    ] {
+        let refused = manifest(folder.path(), &format!("split,input,labels,t,position\n{rows}\n"));
+        let expected = format!(
+            "`manifest.csv`: line {} is the volume of line {}, with the same files and ranges; \
+             expected each volume once",
+            lines.0, lines.1
+        );
+        assert_eq!(refused.unwrap_err(), expected, "{rows}");
+    }
+    // Other frames, and another target.
+    let rows = "train,a.tif,b.tif,0:1,\ntrain,a.tif,b.tif,1:2,\ntrain,a.tif,a.tif,0:1,";
+    manifest(folder.path(), &format!("split,input,labels,t,position\n{rows}\n")).unwrap();
+}
+
+#[test]
 fn positions_that_share_a_file_are_held_out_together() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, with_colon};
 use super::key::Keys;
+use super::malformed::message;
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 
@@ -72,8 +73,8 @@ fn add(
 pub(super) fn parse(text: &str, place: &str) -> Result<Table, ConfigError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-        let (place, message) = (format!("{place}:{line}"), error.message().trim());
-        ConfigError::Malformed { place, message: message.to_owned() }
+        let message = message(text, error.message(), error.span());
+        ConfigError::Malformed { place: format!("{place}:{line}"), message }
     })
 }
 

@@ -15,6 +15,7 @@ use super::choice::{
 };
 use super::distributed::DistributedPlan;
 use super::error::ConfigError;
+use super::in_f32::{ABOVE_0_IN_F32, is_above_0_in_f32};
 use super::key::{Edit, Key, Keys};
 use super::learning_rate::{OPTIMIZER, PLATEAU, SCHEDULE};
 use super::settings::Settings;
@@ -24,6 +25,8 @@ const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data
     .default("10")
     .edit(Edit::Reported)
     .check("at least 1", |epochs| *epochs >= 1);
+/// No run has more epochs, with which the number of steps could overflow.
+const MOST_EPOCHS: u64 = 1_000_000_000;
 // How small it may be is the task's to say.
 const BATCH: Key<BatchPlan> =
     Key::new("train.batch", "samples a step, or `auto`: `train.auto_batch` with its defaults")
@@ -32,10 +35,7 @@ const BATCH: Key<BatchPlan> =
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
     .edit(Edit::Reported)
-    .check("a number above 0 in the range of f32, 1.2e-38 to 3.4e38", |rate| {
-        // Optimizers compute in f32, where a smaller one is 0 and a larger one is infinite.
-        *rate > 0.0 && (*rate as f32).is_normal()
-    });
+    .check("a number above 0 in the range of f32, 1.2e-38 to 3.4e38", is_above_0_in_f32);
 const FREEZE: Key<Vec<Freeze>> = Key::new(
     "train.freeze",
     "parameters that keep their values after some epochs: a list of tables with `parameters`, the path of a parameter or of a part of the model, and `after_epochs`, the epochs in which they are trained",
@@ -44,7 +44,7 @@ const FREEZE: Key<Vec<Freeze>> = Key::new(
 .edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
     .edit(Edit::Reported)
-    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0);
+    .check(ABOVE_0_IN_F32, is_above_0_in_f32);
 const LOSS_SCALE: Key<LossScale> = Key::new(
     "train.loss_scale",
     "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
@@ -271,8 +271,13 @@ impl TrainPlan {
                 (standard, Some(auto_batch.unwrap_or_default()))
             }
         };
+        let epochs = settings.value(&EPOCHS)?;
+        if epochs > MOST_EPOCHS {
+            let expected = format!("at most {MOST_EPOCHS}");
+            return Err(settings.refuse("train.epochs", epochs, expected));
+        }
         let plan = Self {
-            epochs: settings.value(&EPOCHS)?,
+            epochs,
             batch,
             learning_rate: settings.value(&LEARNING_RATE)?,
             schedule: settings.value(&SCHEDULE)?,

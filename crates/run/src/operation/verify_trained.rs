@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn::tensor::Device;
-use serde_json::json;
 use updraft_device::Selection;
 use updraft_distributed::{Alone, Shared};
 use updraft_precision::Parity;
 use updraft_quant::slices::Isa;
 use updraft_quant::{Calibration, QuantizedModel, Workspace};
-use updraft_trainer::{Control, Evaluation, Event, checkpoint_step};
+use updraft_trainer::{Control, Evaluation, Event};
 
 use super::any::AnyWorkload;
 use super::evaluate_on_ranks::{EvaluatedForm, RankEvaluation};
@@ -21,6 +20,7 @@ use crate::config::Plan;
 use crate::error::{Cause, RunError};
 use crate::folder::RunFolder;
 use crate::int8_network::{Int8Network, run_by_sample};
+use crate::int8_record::Int8Record;
 use crate::task::Opening;
 
 /// The arguments of [`verify_trained`].
@@ -138,9 +138,10 @@ impl TrainedInputs<'_> {
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
         let model = QuantizedModel::try_quantize(&graph, batches, Calibration::MeanSquaredError)?;
         let model = model.for_processor(Isa::detect());
-        folder.write(Int8Network::FILE, &model.to_bytes())?;
-        let checkpoint = checkpoint_step(&folder.served_checkpoint(plan)?);
-        folder.write_json(Int8Network::REPORT, &json!({ "checkpoint": checkpoint }))?;
+        let file = model.to_bytes();
+        folder.write(Int8Network::FILE, &file)?;
+        let record = Int8Record::of_served(folder, plan)?.with_network(&file);
+        folder.write_json(Int8Network::REPORT, &record)?;
         let served = Int8Network::open(folder, plan)?;
         let x = network.first_inputs()?;
         let right = network.outputs(&x);

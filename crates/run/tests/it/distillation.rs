@@ -84,12 +84,12 @@ fn teachers_of_something_else_are_refused_before_the_training() {
         serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("names");
     let mut turned = classes.clone();
     turned.swap(0, 1);
-    std::fs::write(&path, serde_json::to_vec(&turned).expect("JSON")).expect("written");
+    teacher.write_bound_json("classes.json", &turned).expect("written");
     let error = refused(teacher.path());
     let expected = format!("a run whose class `{}` is `{}` here", classes[1], classes[0]);
     assert!(error.contains(&expected), "{error}");
     turned.pop();
-    std::fs::write(&path, serde_json::to_vec(&turned).expect("JSON")).expect("written");
+    teacher.write_bound_json("classes.json", &turned).expect("written");
     let error = refused(teacher.path());
     let expected = format!("a run of {} classes; it must be", classes.len() - 1);
     assert!(error.contains(&expected), "{error}");
@@ -122,7 +122,7 @@ fn a_run_continues_with_the_teacher_that_it_began_with_only() {
     let error = continued();
     assert!(error.contains("the one that this run began with"), "{error}");
     // One of other classes.
-    std::fs::write(teacher.path().join("classes.json"), "[\"a\", \"b\"]").expect("written");
+    teacher.write_bound_json("classes.json", &["a", "b"]).expect("written");
     let error = continued();
     assert!(error.contains("a run of 2 classes; it must be one of the same"), "{error}");
 }

@@ -14,10 +14,9 @@ use updraft_data::{
 use updraft_quant::slices::Isa;
 use updraft_quant::{Calibration, QuantizedModel, Workspace};
 use updraft_run::{
-    EvaluatedForm, FilePrediction, Int8Network, Outcome, Plan, Predicted, PredictedTarget,
-    PredictedValue, RunFolder, TASKS, Trained, TrainedModel,
+    EvaluatedForm, FilePrediction, Int8Network, Int8Record, Outcome, Plan, Predicted,
+    PredictedTarget, PredictedValue, RunFolder, TASKS, Trained, TrainedModel,
 };
-use updraft_trainer::checkpoint_step;
 
 use crate::plans::read_with;
 use crate::train::{Watcher, device, train, workload};
@@ -37,10 +36,10 @@ fn quantize(plan: &Plan, folder: &RunFolder) -> (QuantizedModel, f64) {
     let model = model.expect("an int8 model").for_processor(Isa::detect());
     let scored = network.evaluate(&graph, &model, Isa::Portable, &mut |_, _| true);
     let score = scored.expect("evaluated").expect("not stopped").score_int8;
-    folder.write(Int8Network::FILE, &model.to_bytes()).expect("written");
-    let checkpoint = folder.served_checkpoint(plan).expect("a checkpoint");
-    let report = json!({ "checkpoint": checkpoint_step(&checkpoint) });
-    folder.write_json(Int8Network::REPORT, &report).expect("written");
+    let file = model.to_bytes();
+    folder.write(Int8Network::FILE, &file).expect("written");
+    let record = Int8Record::of_served(folder, plan).expect("a checkpoint").with_network(&file);
+    folder.write_json(Int8Network::REPORT, &record).expect("written");
     (model, score)
 }
 

@@ -2,6 +2,8 @@
 
 mod any_run;
 mod distillation;
+mod empty_masks;
+mod epochs;
 mod experiment;
 mod folders;
 mod image_to_image;
@@ -10,6 +12,7 @@ mod int8;
 mod long_files;
 mod long_values;
 mod masked_images;
+mod numbers_in_f32;
 mod plans;
 mod pretrained;
 mod profiles;
@@ -23,6 +26,8 @@ mod resident;
 mod search;
 mod tables;
 mod tables_doubts;
+mod tables_header;
+mod tables_order;
 mod tables_rows;
 mod tables_schema;
 mod tables_shuffled;

@@ -188,7 +188,10 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
             "data.height = 4",
             "`data.height` is 4; it must be 16 to 1024 pixels, for generated images",
         ),
-        ("data.mean = [0.5]", "`data.mean` is [0.5]; it must be a list of three finite numbers"),
+        (
+            "data.mean = [0.5]",
+            "`data.mean` is [0.5]; it must be a list of three finite numbers, at most 3.4e38 as f32",
+        ),
         (
             "data.source = 3",
             "`data.source` is 3; it must be one of `generated`, `archives`, `folders`, `manifest`, \

@@ -30,7 +30,7 @@ fn store_thresholds(folder: &RunFolder, thresholds: [f64; 2]) -> serde_json::Val
     for code in labels.filter(|code| code["kind"] == "labels") {
         code["thresholds"] = serde_json::json!(thresholds);
     }
-    fs::write(&path, codes.to_string()).expect("written");
+    folder.write_bound_json("targets.json", &codes).expect("written");
     codes
 }
 
@@ -76,11 +76,12 @@ fn thresholds_are_found_on_validation_rows_stored_and_used() {
         labels.iter().map(|label| label.applies).collect::<Vec<_>>()
     };
     assert_eq!(applies(), [false, false]);
-    fs::write(&path, text.replace("0.", "0.0000")).expect("written");
+    let lower = text.replace("0.", "0.0000");
+    trained.folder.write_bound("targets.json", lower.as_bytes()).expect("written");
     assert_eq!(applies(), [true, true]);
     // A threshold that no file of a run has.
     let damaged = codes.to_string().replace("1.0", "1.5");
-    fs::write(&path, damaged).expect("written");
+    trained.folder.write_bound("targets.json", damaged.as_bytes()).expect("written");
     let error = TrainedModel::load(trained.folder.path(), "flex").map(drop).expect_err("refused");
     assert!(error.to_string().contains("threshold from 0 to 1"), "{error}");
 }

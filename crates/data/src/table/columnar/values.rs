@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::table::columns::{Column, Missing, Unfit, replaced, trim};
+use crate::table::field_text::{expected_instead, shortened};
 use crate::table::rules::RuleCheck;
 use crate::table::{ColumnKind, ColumnSchema, TableError, TableSchema};
 
@@ -140,10 +141,13 @@ impl<'a> ReadColumn<'a> {
         match unfit {
             Unfit::Text => TableError::NotUtf8 { path, line, column },
             Unfit::Number(expected) => {
-                TableError::Field { expected, path, line, column, text: text.to_owned() }
+                let expected = expected_instead(expected, text);
+                TableError::Field { expected, path, line, column, text: shortened(text) }
             }
             Unfit::Missing => TableError::Refused { path, line, column, word: None },
-            Unfit::Unknown(word) => TableError::Refused { path, line, column, word: Some(word) },
+            Unfit::Unknown(word) => {
+                TableError::Refused { path, line, column, word: Some(shortened(&word)) }
+            }
         }
     }
 }

@@ -106,7 +106,7 @@ pub(super) const CLASSES: &str = "classes.json";
 
 /// The classes of a run, whose file may have been edited.
 pub(super) fn classes_of(folder: &RunFolder) -> Result<Vec<String>, RunError> {
-    let classes: Vec<String> = folder.read_json(CLASSES)?;
+    let classes: Vec<String> = folder.read_bound_json(CLASSES)?;
     if classes.is_empty() {
         let path = folder.path().join(CLASSES);
         let reason = format!("`{}` is not what a run writes: it has no class", path.display());
@@ -252,7 +252,7 @@ mod tests {
         let names = |names: &[&str]| -> Vec<String> {
             names.iter().map(|name| (*name).to_owned()).collect()
         };
-        folder.write_json(CLASSES, &names(&["cat", "dog"])).expect("written");
+        folder.write_bound_json(CLASSES, &names(&["cat", "dog"])).expect("written");
         check_classes(&names(&["cat", "dog"]), &folder).expect("the same");
         let error = check_classes(&names(&["dog", "cat"]), &folder).expect_err("another order");
         let message = error.to_string();

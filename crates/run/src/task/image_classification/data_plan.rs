@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use updraft_data::{Cue, GeneratedConfig};
 
 use super::cache_plan::{CACHE, CachePlan, FAULTS, FaultsPlan, read_cache_and_faults};
-use crate::config::{AnyKey as _, ConfigError, Edit, Key, Keys, Settings};
+use crate::config::{
+    AnyKey as _, ConfigError, Edit, Key, Keys, Settings, is_above_0_in_f32, is_finite_in_f32,
+};
 
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "or `archives`, `folders`, `manifest`, `cifar-10`, `cifar-100`")
@@ -76,12 +78,14 @@ const DRAWN_HEIGHT: Key<usize> = HEIGHT.check(DRAWN, |pixels| (16..=1024).contai
 const DRAWN_WIDTH: Key<usize> = WIDTH.check(DRAWN, |pixels| (16..=1024).contains(pixels));
 const MEAN: Key<[f64; 3]> = Key::new("data.mean", "per channel, as a fraction of 255")
     .default("[0.5, 0.5, 0.5]")
-    .check("a list of three finite numbers", |mean| mean.iter().all(|mean| mean.is_finite()));
-const STD: Key<[f64; 3]> = Key::new("data.std", "per channel, as a fraction of 255")
-    .default("[0.25, 0.25, 0.25]")
-    .check("a list of three finite numbers above 0", |std| {
-        std.iter().all(|std| std.is_finite() && *std > 0.0)
+    .check("a list of three finite numbers, at most 3.4e38 as f32", |mean| {
+        mean.iter().all(is_finite_in_f32)
     });
+const STD: Key<[f64; 3]> =
+    Key::new("data.std", "per channel, as a fraction of 255").default("[0.25, 0.25, 0.25]").check(
+        "a list of three finite numbers above 0 in the range of f32, 1.2e-38 to 3.4e38",
+        |std| std.iter().all(is_above_0_in_f32),
+    );
 
 /// The keys of `data`.
 pub(super) const KEYS: Keys = &[

@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::data_plan::DataPlan;
 use super::other_run::OtherRun;
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ABOVE_0_IN_F32, ConfigError, Key, Keys, Settings, is_above_0_in_f32};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 
@@ -24,7 +24,7 @@ const TEMPERATURE: Key<f64> = Key::new(
     "what the logits of teacher and model are divided by before their probabilities are compared",
 )
 .default("4.0")
-.check("a finite number above 0", |value: &f64| value.is_finite() && *value > 0.0)
+.check(ABOVE_0_IN_F32, is_above_0_in_f32)
 .decided_by(&["train.teacher"]);
 const SOFT_SHARE: Key<f64> = Key::new(
     "train.soft_share",
@@ -101,7 +101,7 @@ impl Distillation {
     /// Stores which network teaches the run of a folder, after it was loaded.
     pub(super) fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         match self.fingerprint.get() {
-            Some(fingerprint) => folder.write_json(FILE, fingerprint),
+            Some(fingerprint) => folder.write_bound_json(FILE, fingerprint),
             None => Ok(()),
         }
     }
@@ -129,7 +129,7 @@ impl Distillation {
         other.check(own, classes)?;
         let fingerprint = other.fingerprint()?;
         if let Some(run) = self.continued.get().filter(|run| run.join(FILE).exists())
-            && RunFolder::open(run)?.read_json::<String>(FILE)? != fingerprint
+            && RunFolder::open(run)?.read_bound_json::<String>(FILE)? != fingerprint
         {
             let expected = "the one that this run began with, for it to continue as it would have: \
                             put that back, or begin a new run";

@@ -19,7 +19,7 @@ use super::mobile_model;
 use super::model_error::{key_of_pathways, key_of_separable, key_of_transformer, key_of_whitened};
 use super::network::{Network, Uninitialized};
 use super::prune;
-use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::config::{ABOVE_0_IN_F32, ConfigError, Edit, Key, Keys, Settings, is_above_0_in_f32};
 use crate::error::RunError;
 use crate::task::needed_encoder::NeededEncoder;
 
@@ -61,13 +61,13 @@ const NORM_MOMENTUM: Key<f64> = Key::new(
 const HEAD_SCALE: Key<f64> =
     Key::new("model.head_scale", "whitened only: what the logits are multiplied by")
         .default("0.1111111111111111")
-        .check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
+        .check(ABOVE_0_IN_F32, is_above_0_in_f32);
 const WHITENING_EPSILON: Key<f64> = Key::new(
     "model.whitening_epsilon",
     "whitened only: added to the eigenvalues of the patches, so that rare directions are amplified less",
 )
 .default("0.0005")
-.check("a finite number above 0", |epsilon| epsilon.is_finite() && *epsilon > 0.0);
+.check(ABOVE_0_IN_F32, is_above_0_in_f32);
 const BRIGHTNESS: Key<BrightnessKind> = Key::new(
     "model.brightness",
     "dual-pathway only: `bt709` or `bt601`, weighted sums of the colors; `hsv-value`, the largest of them; or `lab-lightness`, CIE 1976",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use updraft_data::{ImageSource, Split, Subset, stratified_sample};
+use updraft_data::{DataError, ImageSource, Split, Subset, stratified_sample};
 use updraft_quant::slices::Isa;
 use updraft_quant::{
     Accuracy, Evaluation, Graph, Observation, Quantization, QuantizedModel, Sensitivity,
@@ -106,7 +106,18 @@ impl<N: Classifier> Quantizable for QuantizableClassifier<N> {
         let (train, set) = (&self.data.train, self.data.train.fingerprint());
         let count = count.min(train.len());
         let path = folder.path().join(CALIBRATION);
-        let written = if path.exists() { Some(Split::read(&set, &path)?) } else { None };
+        let written = path.exists().then(|| Split::read(&set, &path)).transpose();
+        let written = written.map_err(|error| match error {
+            DataError::Split { path, reason } => RunError::Unusable {
+                reason: format!(
+                    "`{}` is not a train/test split of this data: {reason}; delete it, after which \
+                     the images for calibration are chosen again, or use the data that the run was \
+                     trained on",
+                    path.display()
+                ),
+            },
+            other => other.into(),
+        })?;
         let split = match written.filter(|split| split.held_out.len() == count) {
             Some(split) => split,
             None => {

@@ -103,7 +103,7 @@ impl<N: Classifier> Workload for Classification<N> {
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        folder.write_json(CLASSES, self.data.classes())?;
+        folder.write_bound_json(CLASSES, self.data.classes())?;
         if let Some(distillation) = &self.task.distillation {
             distillation.write(folder)?;
         }

@@ -50,7 +50,7 @@ impl Shape {
 
     /// That of a run, whose file may have been edited.
     pub(in crate::task) fn of_run(folder: &RunFolder) -> Result<Self, RunError> {
-        let shape: Self = folder.read_json(IMAGES)?;
+        let shape: Self = folder.read_bound_json(IMAGES)?;
         let is_count = |channels: usize| (1..=MOST_CHANNELS).contains(&channels);
         let is_range = shape.data_range.is_finite() && shape.data_range > 0.0;
         if is_count(shape.inputs) && is_count(shape.outputs) && is_range {
@@ -103,6 +103,11 @@ impl ImagePairs {
         test_config.foreground = None;
         let mut reading = |progress_of| progress("reading volumes", progress_of);
         let train = VolumePatches::try_new(train, config, &mut reading)?;
+        if train.labeled_voxels() == Some(0) {
+            let reason = "every label of the training masks is 0, the background: nothing to learn; \
+                          list masks with other labels for training";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
+        }
         let test = VolumeWindows::new(VolumePatches::try_new(test, test_config, &mut reading)?);
         let test = match plan.noise {
             0.0 => test,

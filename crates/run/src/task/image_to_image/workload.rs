@@ -99,7 +99,7 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        folder.write_json(IMAGES, &self.data.shape)
+        folder.write_bound_json(IMAGES, &self.data.shape)
     }
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {

@@ -100,7 +100,7 @@ impl Workload for Reconstruction {
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        folder.write_json(IMAGES, &self.data.shape)
+        folder.write_bound_json(IMAGES, &self.data.shape)
     }
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {

@@ -8,7 +8,7 @@ use super::data_plan::DataPlan;
 use super::schema_file::{missing_value, unknown_value};
 use super::target_plan::TargetsPlan;
 use super::targets::listed;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, shortened};
 use crate::error::RunError;
 
 /// Returns an error for a column that the plan names and that is not in the files.
@@ -73,6 +73,13 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
                 },
             }
         }
+        TableError::Header { path, line } => RunError::Unusable {
+            reason: format!(
+                "`{}` line {line} has the names of `data.columns`: leave out `data.columns`, which is \
+                 for files without a header, or remove the line",
+                path.display()
+            ),
+        },
         TableError::Field { expected, path, line, column, text } => {
             let other = match targets.targets.contains_key(&column) {
                 true => format!("set `targets.{column}.kind`"),
@@ -102,8 +109,16 @@ pub(super) fn of_table(error: TableError, plan: &DataPlan, targets: &TargetsPlan
 pub(super) fn of_stray(stray: &StrayValue, place: &str, column: &str) -> RunError {
     let StrayValue { kind, text, of_kind, values, .. } = stray;
     let what = if *kind == ColumnKind::Date { "date" } else { "number" };
+    let text = shortened(text);
+    // Such as 1e400, which is infinite as f64.
+    let is_too_large = text.bytes().any(|byte| byte.is_ascii_digit())
+        && text.parse::<f64>().is_ok_and(f64::is_infinite);
+    let is_none = match is_too_large {
+        true => "is beyond the range of f64, which ends at 1.8e308".to_owned(),
+        false => format!("is no {what}"),
+    };
     let reason = format!(
-        "{place}, column `{column}`: `{text}` is no {what}, and {of_kind} of the {values} values of \
+        "{place}, column `{column}`: `{text}` {is_none}, and {of_kind} of the {values} values of \
          the training rows are {what}s; correct it, add it to `data.missing` if it stands for a \
          missing value, or name the column in `data.categories`"
     );

@@ -209,7 +209,7 @@ impl TableData {
 
     /// Returns an error for data with another encoding than the run's.
     pub(super) fn check(&self, folder: &RunFolder, targets: &TargetsPlan) -> Result<(), RunError> {
-        let stored: RowEncoder = folder.read_json(ENCODER)?;
+        let stored: RowEncoder = folder.read_bound_json(ENCODER)?;
         let codes = codes(folder, targets)?;
         let names = targets.targets.keys();
         let of_targets = names
@@ -229,7 +229,7 @@ pub(super) fn codes(
     folder: &RunFolder,
     targets: &TargetsPlan,
 ) -> Result<Vec<TargetCode>, RunError> {
-    let codes: Vec<TargetCode> = folder.read_json(TARGETS)?;
+    let codes: Vec<TargetCode> = folder.read_bound_json(TARGETS)?;
     let damaged = |what: &str| RunError::Unusable {
         reason: format!(
             "`{}` is not what a run writes: {what}",

@@ -310,7 +310,7 @@ impl DataPlan {
     ) -> Result<Self, RunError> {
         let mut plan = self.clone();
         if let Some(run) = run {
-            let encoder = run.read_json(ENCODER)?;
+            let encoder = run.read_bound_json(ENCODER)?;
             let schema = Some(self.schema_of(run, targets, &encoder)?);
             match self.schema_path {
                 Some(_) => plan.columns = schema,

@@ -153,7 +153,7 @@ impl TablesPlan {
 
     /// The encodings of a run, and the network for them.
     fn of_run(&self, folder: &RunFolder) -> Result<(Coding, Learn, Network), RunError> {
-        let encoder: RowEncoder = folder.read_json(ENCODER)?;
+        let encoder: RowEncoder = folder.read_bound_json(ENCODER)?;
         let (rules, schema_file) = self.data.schema_of(folder, &self.targets, &encoder)?;
         let coding = Coding {
             schema: rules.with_rules(encoder.schema().clone()),

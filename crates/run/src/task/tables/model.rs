@@ -15,7 +15,7 @@ use updraft_trainer::{GradientNormWeights, UncertaintyWeights};
 use super::network::{Network, Sizes};
 use super::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
 use super::weighting::LossWeights;
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ABOVE_0_IN_F32, ConfigError, Key, Keys, Settings, is_above_0_in_f32};
 use crate::error::RunError;
 use crate::task::penalty::{penalty_key, read_penalty};
 
@@ -41,7 +41,7 @@ const FREQUENCY_SCALE: Key<f64> = Key::new(
     "mlp and residual only, with `model.frequencies`: standard deviation of the initial frequencies",
 )
 .default("0.1")
-.check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
+.check(ABOVE_0_IN_F32, is_above_0_in_f32);
 const ATTENTION_LAYERS: Key<usize> =
     Key::new("model.attention_layers", "interaction only: layers of attention")
         .default("1")

@@ -11,6 +11,7 @@ use updraft_data::{
 
 use super::target_plan::TargetsPlan;
 use crate::bounded::{RECORD_BYTES, read_text};
+use crate::config::shortened;
 use crate::error::RunError;
 
 /// The file of a run folder with the schema of its features.
@@ -294,8 +295,9 @@ pub(super) fn missing_value(place: &str, column: &str, schema: &Path) -> String 
 /// The message about a word that the schema of a run does not accept.
 pub(super) fn unknown_value(place: &str, column: &str, word: &str, schema: &Path) -> String {
     format!(
-        "{place}, column `{column}`: `{word}` is none of the values of the schema; correct it, or set \
+        "{place}, column `{column}`: `{}` is none of the values of the schema; correct it, or set \
          `unknown = true` for the column in `{}`",
+        shortened(word),
         schema.display()
     )
 }

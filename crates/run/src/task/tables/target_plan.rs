@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loss::TargetLoss;
 use super::weighting::{EVERY, PULL, RATE, WEIGHTING, Weighting};
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ABOVE_0_IN_F32, ConfigError, Key, Keys, Settings, is_above_0_in_f32};
 
 const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     "targets",
@@ -140,8 +140,8 @@ impl TargetsPlan {
 impl TargetPlan {
     fn check(&self, settings: &Settings, column: &str) -> Result<(), ConfigError> {
         let key = |inner: &str| format!("targets.{column}.{inner}");
-        if !(self.weight.is_finite() && self.weight > 0.0) {
-            return Err(settings.refuse(&key("weight"), self.weight, "a finite number above 0"));
+        if !is_above_0_in_f32(&self.weight) {
+            return Err(settings.refuse(&key("weight"), self.weight, ABOVE_0_IN_F32));
         }
         if let Some(fault) = self.loss.fault(self.kind) {
             return Err(settings.refuse_given(&key("loss"), fault));

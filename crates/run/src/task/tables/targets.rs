@@ -6,6 +6,7 @@ use updraft_models::Head;
 
 use super::loss::TargetLoss;
 use super::target_plan::{MissingTarget, TargetKind, TargetPlan};
+use crate::config::shortened;
 use crate::error::RunError;
 
 /// The largest scaled target, in standard deviations: sums of squares over any number of rows stay
@@ -118,7 +119,8 @@ impl TargetCode {
             let first = rows.iter().find(|&&row| is_there(row));
             let first = first.map_or_else(String::new, |&row| place(row));
             refuse(format!(
-                "is `{value}` in every training row that has it, the first of which is {first}"
+                "is `{}` in every training row that has it, the first of which is {first}",
+                shortened(value)
             ))
         };
         let missing = || refuse("is missing in every training row".to_owned());
@@ -174,9 +176,10 @@ impl TargetCode {
         };
         let refuse_unknown = |row, word: &str, known: &[String]| RunError::Unusable {
             reason: format!(
-                "{}, column `{column}`: `{word}` is not known from {}: correct it, {}, or read it as \
-                 one of them with `data.replace`",
+                "{}, column `{column}`: `{}` is not known from {}: correct it, {}, or read it as one \
+                 of them with `data.replace`",
                 place(row),
+                shortened(word),
                 match &plan.classes {
                     Some(_) => format!("`targets.{column}.classes`, which lists {}", listed(known)),
                     None => format!("the training rows, which have {}", listed(known)),
@@ -319,13 +322,23 @@ fn in_order(classes: Vec<String>, column: &str) -> Result<Vec<String>, RunError>
     };
     let mut pairs: Vec<(f64, String)> = numbers.into_iter().zip(classes).collect();
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if let Some(equal) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let (one, other) = (&equal[0].1, &equal[1].1);
+        let reason = format!(
+            "the classes `{one}` and `{other}` of the target `{column}` are the same number, as f64: \
+             write them alike, read one as the other with `data.replace`, or name the order of all \
+             classes in `targets.{column}.classes`"
+        );
+        return Err(RunError::Unusable { reason });
+    }
     Ok(pairs.into_iter().map(|(_, class)| class).collect())
 }
 
 /// The first entries of a list, and the number of others.
 pub(super) fn listed(names: &[String]) -> String {
     const MOST: usize = 12;
-    let shown = names[..names.len().min(MOST)].join("`, `");
+    let shown: Vec<String> = names.iter().take(MOST).map(|name| shortened(name)).collect();
+    let shown = shown.join("`, `");
     match names.len().saturating_sub(MOST) {
         0 => format!("`{shown}`"),
         more => format!("`{shown}` and {more} more"),

@@ -10,7 +10,7 @@ use updraft_trainer::{GradientNormWeights, Tensors, UncertaintyWeights};
 use super::learn::{Learn, RowInput};
 use super::model::RowNetwork;
 use super::tensors::TableTargets;
-use crate::config::{ConfigError, Key, Settings};
+use crate::config::{ConfigError, Key, Settings, is_finite_in_f32};
 
 pub(super) const NAME: &str = "train.target_weights";
 pub(super) const WEIGHTING: Key<WeightingKind> = Key::new(
@@ -23,7 +23,9 @@ pub(super) const PULL: Key<f64> = Key::new(
     "`gradient-norm`: how much higher the weight of a target is whose loss falls slowly; 0 makes all gradients equal",
 )
 .default("1.5")
-.check("a finite number of at least 0", |pull: &f64| pull.is_finite() && *pull >= 0.0)
+.check("a finite number of at least 0, at most 3.4e38 as f32", |pull: &f64| {
+    is_finite_in_f32(pull) && *pull >= 0.0
+})
 .decided_by(&[NAME]);
 pub(super) const RATE: Key<f64> = Key::new(
     "train.gradient_norm_rate",

@@ -116,10 +116,10 @@ impl<N: RowNetwork> Workload for Rows<N> {
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
-        folder.write_json(ENCODER, &self.data.encoder)?;
+        folder.write_bound_json(ENCODER, &self.data.encoder)?;
         let schema = self.data.schema.to_toml(&self.own.data.unwritten());
         folder.write(SCHEMA_FILE, schema.as_bytes())?;
-        folder.write_json(TARGETS, &self.data.codes)
+        folder.write_bound_json(TARGETS, &self.data.codes)
     }
 
     /// Finds the threshold of each label with the highest F1 on the validation rows. Without them,
@@ -134,7 +134,7 @@ impl<N: RowNetwork> Workload for Rows<N> {
         // The codes of the data have thresholds of 0.5: a resumed run may have stored others.
         let mut codes = self.data.codes.clone();
         let Some(validation) = self.data.validation_loader(&plan.train)? else {
-            folder.write_json(TARGETS, &codes)?;
+            folder.write_bound_json(TARGETS, &codes)?;
             return Ok(None);
         };
         let validation = Converted::new(validation, BatchFrom::Loader);
@@ -150,7 +150,7 @@ impl<N: RowNetwork> Workload for Rows<N> {
                 }
             }
         }
-        folder.write_json(TARGETS, &codes)?;
+        folder.write_bound_json(TARGETS, &codes)?;
         Ok(Some(self.learn.clone().with_codes(&codes)))
     }
 
