@@ -23,20 +23,24 @@ impl Drop for Running {
     }
 }
 
-/// Asks a process to stop, as Ctrl-C does.
-pub(crate) fn interrupt(process: u32) {
-    send("-INT", process);
+/// Asks a process to stop, as Ctrl-C does; returns as [`terminate`].
+pub(crate) fn interrupt(process: u32) -> std::io::Result<bool> {
+    send("-INT", process)
 }
 
-/// Asks a process to end.
-pub(crate) fn terminate(process: u32) {
-    send("-TERM", process);
+/// Asks a process to end; returns whether the signal was sent, which it is not to a process that has
+/// ended and was waited for.
+///
+/// # Errors
+/// If the program `kill` does not start.
+pub(crate) fn terminate(process: u32) -> std::io::Result<bool> {
+    send("-TERM", process)
 }
 
 /// The standard library sends no signal but the one that kills.
-fn send(signal: &str, process: u32) {
-    // The process may have ended already.
-    let _ = Command::new("kill").args([signal, &process.to_string()]).status();
+fn send(signal: &str, process: u32) -> std::io::Result<bool> {
+    let sent = Command::new("kill").args([signal, &process.to_string()]).output()?;
+    Ok(sent.status.success())
 }
 
 /// The signal that ended a process.
@@ -73,6 +77,19 @@ pub(crate) fn says_out_of_memory(said: &str) -> bool {
         "failed to allocate",
     ];
     words.iter().any(|words| said.contains(words))
+}
+
+/// Asks for a stop when the command that started this process sends a line, and ends the process when
+/// its input is closed, as [`end_with_the_command`].
+///
+/// # Errors
+/// If no thread can be started, which would not receive the line.
+pub(crate) fn stop_and_end_with_the_command() -> std::io::Result<()> {
+    let wait = || {
+        std::io::stdin().lines().map_while(Result::ok).for_each(|_| crate::stop::request());
+        std::process::exit(1);
+    };
+    std::thread::Builder::new().name("end".to_owned()).spawn(wait).map(drop)
 }
 
 /// Ends this process when its input is closed, which the command that started it does when it ends
@@ -125,5 +142,12 @@ mod tests {
         let [abort, kill, segmentation_fault] = [6, 9, 11].map(ExitStatus::from_raw);
         assert!(ran_out_of_memory(abort) && ran_out_of_memory(kill));
         assert!(!ran_out_of_memory(segmentation_fault));
+    }
+
+    #[test]
+    fn a_signal_to_a_process_that_has_ended_is_not_sent() {
+        let mut child = Command::new("true").spawn().expect("it starts");
+        child.wait().expect("ended");
+        assert!(!interrupt(child.id()).expect("`kill` starts"));
     }
 }

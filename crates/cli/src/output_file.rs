@@ -8,6 +8,8 @@ use anyhow::{Result, bail};
 use updraft_data::FileIdentity;
 use updraft_run::RunFolder;
 
+use crate::command::cannot;
+
 /// The bytes at the start of a file in which its mark is.
 const START_BYTES: u64 = 4096;
 
@@ -31,7 +33,7 @@ pub(crate) fn check_output(path: &Path, kind: OutputKind, inputs: &[&Path]) -> R
             path.display()
         );
     }
-    if !has_mark(path, kind.mark) {
+    if !has_mark(path, kind.mark)? {
         bail!(
             "`{}` exists and was not written by `{}`; name another file, or remove it",
             path.display(),
@@ -41,20 +43,66 @@ pub(crate) fn check_output(path: &Path, kind: OutputKind, inputs: &[&Path]) -> R
     Ok(())
 }
 
-/// Returns an error for an output in the folder of a run, whose files other commands read.
+/// Returns an error for an output that is a file in the folder of a run, or that has the name of one
+/// that a run writes there: other commands read them.
 pub(crate) fn refuse_in_run(path: &Path) -> Result<()> {
     let Ok(whole) = absolute(path) else { return Ok(()) };
-    let folder = whole.parent().map(|folder| folder.canonicalize().unwrap_or(folder.to_owned()));
-    let folder = folder.unwrap_or_default();
-    match folder.ancestors().find(|above| is_run(above)) {
-        None => Ok(()),
-        Some(run) => bail!(
-            "`{}` is in the folder of the run `{}`, whose files are not replaced; name a file in \
-             another folder",
-            path.display(),
-            run.display()
-        ),
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(()) };
+    let whole = folder.canonicalize().unwrap_or(folder.to_owned()).join(name);
+    let Some(run) = whole.ancestors().skip(1).find(|above| is_run(above)) else { return Ok(()) };
+    let inside = whole.strip_prefix(run).unwrap_or(&whole);
+    if whole.symlink_metadata().is_err() && !is_of_run(inside) {
+        return Ok(());
     }
+    bail!(
+        "`{}` is in the folder of the run `{}`, whose files are not replaced; name a new file, or \
+         one in another folder",
+        path.display(),
+        run.display()
+    )
+}
+
+/// The files and folders that runs and the commands on a run write into its folder.
+const OF_RUN: [&str; 33] = [
+    ".lock",
+    ".plan.toml",
+    "calibration.json",
+    "checkpoints",
+    "classes.json",
+    "digests.json",
+    "encoder.json",
+    "environment.json",
+    "epochs.csv",
+    "images.json",
+    "layers-eval.json",
+    "layers-predict.json",
+    "layers.json",
+    "log.jsonl",
+    "metrics.jsonl",
+    "model.int8",
+    "model.onnx",
+    "pictures.json",
+    "pipeline.json",
+    "plan.toml",
+    "quant.json",
+    "report.html",
+    "run.json",
+    "schema.toml",
+    "split.json",
+    "steps.csv",
+    "summary.json",
+    "targets.json",
+    "teacher.json",
+    "tensorboard",
+    "trace-eval.json",
+    "trace-predict.json",
+    "trace.json",
+];
+
+/// Whether a path inside a run's folder is one of [`OF_RUN`] or below it.
+fn is_of_run(inside: &Path) -> bool {
+    let first = inside.iter().next();
+    first.is_some_and(|first| OF_RUN.iter().any(|own| first.eq_ignore_ascii_case(own)))
 }
 
 /// Whether a folder is that of a run; a file plan.toml alone may be anything.
@@ -65,14 +113,18 @@ fn is_run(folder: &Path) -> bool {
 
 /// Whether a file has the mark at its start; `true` for what has no content to lose: no file, an
 /// empty one, a pipe or a device.
-fn has_mark(path: &Path, mark: &str) -> bool {
+///
+/// # Errors
+/// If the file cannot be read.
+fn has_mark(path: &Path, mark: &str) -> Result<bool> {
     // Opening a pipe would wait.
     if !path.is_file() {
-        return true;
+        return Ok(true);
     }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
-    read.is_ok() && (start.is_empty() || String::from_utf8_lossy(&start).contains(mark))
+    read.map_err(|cause| cannot("read", path, cause))?;
+    Ok(start.is_empty() || String::from_utf8_lossy(&start).contains(mark))
 }
 
 #[cfg(test)]
@@ -95,12 +147,13 @@ mod tests {
         for name in ["run/plan.toml", "run/metrics.jsonl"] {
             fs::write(path(name), "").expect("written");
         }
+        fs::copy(path("own.html"), path("run/own.html")).expect("written");
         let input = path("own.toml");
         fs::write(&input, "# <title>Drawing").expect("written");
         let check = |name: &str| {
             check_output(&path(name), KIND, &[&input]).map_err(|error| error.to_string())
         };
-        for free in ["new.html", "own.html", "empty.html"] {
+        for free in ["new.html", "own.html", "empty.html", "run/new.html", "run/more/new.html"] {
             assert_eq!(check(free), Ok(()), "{free}");
         }
         for (name, expected) in [
@@ -108,10 +161,21 @@ mod tests {
             ("own.toml", "is an input of the command and would be overwritten"),
             ("run/../own.toml", "is an input of the command and would be overwritten"),
             ("run/plan.toml", "is in the folder of the run `"),
-            ("run/new.html", "is in the folder of the run `"),
+            ("run/report.html", "is in the folder of the run `"),
+            ("run/own.html", "is in the folder of the run `"),
+            ("run/checkpoints/new.html", "is in the folder of the run `"),
         ] {
             let said = check(name).expect_err(name);
             assert!(said.contains(expected), "{said}");
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_read_error_is_not_said_to_be_another_file() {
+        // A regular file whose first page cannot be read.
+        let path = Path::new("/proc/self/mem");
+        let said = check_output(path, KIND, &[]).expect_err("no file").to_string();
+        assert!(said.starts_with("cannot read `/proc/self/mem`: "), "{said}");
     }
 }

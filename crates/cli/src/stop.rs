@@ -1,12 +1,13 @@
 //! Ctrl-C: the first asks a run to stop and save, the second ends the process.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::INTERRUPTED;
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 static FORWARDED: AtomicUsize = AtomicUsize::new(0);
 static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
+static IS_ENDED_BY_A_COMMAND: AtomicBool = AtomicBool::new(false);
 
 /// Whether the command was asked to stop.
 pub(crate) fn requested() -> bool {
@@ -58,6 +59,12 @@ impl Drop for NothingToSave {
     }
 }
 
+/// From now on, a repeated signal does not end this process while it saves: the command that started
+/// it does. A supervisor may signal both at once.
+pub(crate) fn leave_the_end_to_the_command() {
+    IS_ENDED_BY_A_COMMAND.store(true, Ordering::SeqCst);
+}
+
 /// Ends a process as a signal does, whose work saved nothing after it was asked to stop.
 pub(crate) fn exit_interrupted() -> ! {
     std::process::exit(INTERRUPTED.into())
@@ -79,16 +86,19 @@ pub(crate) fn block_file_size_signal() {}
 
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
-    let installed = ctrlc::set_handler(|| {
-        let is_second = SIGNALS.fetch_add(1, Ordering::SeqCst) > 0;
-        if FORWARDED.load(Ordering::SeqCst) > 0 {
-            return;
-        }
-        if is_second || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
-            std::process::exit(INTERRUPTED.into());
-        }
-    });
-    if let Err(error) = installed {
+    if let Err(error) = ctrlc::set_handler(request) {
         tracing::warn!(%error, "signals end the process without saving");
+    }
+}
+
+/// Asks for a stop, as a signal does.
+pub(crate) fn request() {
+    let is_repeated = SIGNALS.fetch_add(1, Ordering::SeqCst) > 0;
+    if FORWARDED.load(Ordering::SeqCst) > 0 {
+        return;
+    }
+    let is_last = is_repeated && !IS_ENDED_BY_A_COMMAND.load(Ordering::SeqCst);
+    if is_last || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
+        std::process::exit(INTERRUPTED.into());
     }
 }

@@ -55,13 +55,16 @@ impl RunFolder {
     /// Reads a value that [`write_bound_json`](Self::write_bound_json) wrote.
     ///
     /// # Errors
-    /// [`RunError::ChangedFile`] for another content than was written, [`RunError::Io`],
-    /// [`RunError::TooLarge`], [`RunError::Json`].
+    /// [`RunError::ChangedFile`] for another content than was written, [`RunError::NoDigests`] for a
+    /// run of an earlier version, [`RunError::Io`], [`RunError::TooLarge`], [`RunError::Json`].
     pub fn read_bound_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, RunError> {
         let bytes = self.read(name)?;
         let path = || self.path().join(name);
         let value = serde_json::from_slice(&bytes)
             .map_err(|cause| RunError::Json { path: path(), cause })?;
+        if !self.has(DIGESTS) {
+            return Err(RunError::NoDigests { run: self.path().to_owned() });
+        }
         let digests = self.digests()?;
         if digests.get(name).is_some_and(|known| known.contains(&digest(name, &bytes))) {
             return Ok(value);
@@ -107,6 +110,11 @@ mod tests {
             let error = error.to_string();
             assert!(error.contains("a.json` was changed"), "{error}");
         }
+        // A path that ends with a slash.
+        let slash = folder.path().join("");
+        let error = RunFolder::open(&slash).expect("a run").read_bound_json::<Vec<u32>>("a.json");
+        let error = error.expect_err("changed").to_string();
+        assert!(!error.contains("//") && error.contains("digests.json` was"), "{error}");
         // The file of another name.
         fs::copy(folder.path().join("b.json"), &path).expect("copied");
         assert!(matches!(read("a.json"), Err(RunError::ChangedFile { .. })));
@@ -127,6 +135,12 @@ mod tests {
         assert_eq!(read("a.json").expect("the old one"), [1]);
 
         folder.remove(DIGESTS).expect("removed");
-        assert!(matches!(read("a.json"), Err(RunError::ChangedFile { .. })));
+        let error = read("a.json").expect_err("no digests");
+        assert!(error.is_input(), "{error}");
+        let expected = format!(
+            "`{}` was written by an earlier version, without `digests.json`; train it again",
+            folder.path().display()
+        );
+        assert_eq!(error.to_string(), expected);
     }
 }

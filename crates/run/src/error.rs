@@ -81,12 +81,20 @@ pub enum RunError {
     /// A file of a run folder that belongs to the trained model has another content than the run
     /// wrote.
     #[error(
-        "`{path}` was changed or replaced, or `{run}/digests.json` was: the model belongs to what \
-         the run wrote; restore both from a copy, or begin a new run with `train {run}/plan.toml`"
+        "`{path}` was changed or replaced, or `{}` was: the model belongs to what the run wrote; \
+         restore both from a copy, or begin a new run with `train {}`",
+        .run.join("digests.json").display(),
+        .run.join("plan.toml").display()
     )]
     ChangedFile {
         /// The file.
         path: PathBuf,
+        /// The run's folder.
+        run: PathBuf,
+    },
+    /// A run has no digests of the files that belong to the trained model.
+    #[error("`{run}` was written by an earlier version, without `digests.json`; train it again")]
+    NoDigests {
         /// The run's folder.
         run: PathBuf,
     },
@@ -222,7 +230,8 @@ pub enum RunError {
     /// A run has no complete checkpoint yet.
     #[error(
         "`{path}` has no intact checkpoint: training ended before its first; start again with \
-         `train {path}/plan.toml`"
+         `train {}`",
+        .path.join("plan.toml").display()
     )]
     NoCheckpoint {
         /// The run's folder.
@@ -231,7 +240,9 @@ pub enum RunError {
     /// The checkpoints of a run were removed or damaged.
     #[error(
         "`{path}` has no intact checkpoint: that of step {step} was removed or damaged; restore \
-         `{path}/checkpoints` from a copy, or start again with `train {path}/plan.toml`"
+         `{}` from a copy, or start again with `train {}`",
+        .path.join("checkpoints").display(),
+        .path.join("plan.toml").display()
     )]
     LostCheckpoints {
         /// The run's folder.

@@ -160,14 +160,15 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_journal_that_is_too_long_or_no_file_is_refused_unread() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = dir.path().join("journal.jsonl");
         let file = File::create(&path).expect("created");
         // Without blocks on the disk.
-        file.set_len(40 << 30).expect("a sparse file");
+        file.set_len(MOST_BYTES + 1).expect("a sparse file");
         let error = Journal::open(&path).expect_err("too long").to_string();
-        let expected = "`: it has 42949672960 bytes; a journal has at most 1073741824";
+        let expected = "`: it has 1073741825 bytes; a journal has at most 1073741824";
         assert!(error.starts_with("cannot read `") && error.ends_with(expected), "{error}");
         let error = check_file(dir.path()).expect_err("a folder").to_string();
         assert!(error.ends_with("it is not a regular file"), "{error}");

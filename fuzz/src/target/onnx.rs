@@ -24,7 +24,54 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             files.push(model.expect("a model").to_onnx().expect("no layer is burn's"));
         }
     }
+    files.extend(repeated());
     files
+}
+
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let len = content.len();
+    let len = if len < 128 { vec![len as u8] } else { vec![len as u8 | 128, (len >> 7) as u8] };
+    [&[(number << 3) | 2][..], &len, content].concat()
+}
+
+/// Small files with a constant, a function, axes or attributes that many nodes read or have.
+fn repeated() -> Vec<Vec<u8>> {
+    let node = |operation: &str, inputs: &[&str], output: &str, end: &[u8]| {
+        let inputs: Vec<u8> = inputs.iter().flat_map(|name| field(1, name.as_bytes())).collect();
+        let own = [field(2, output.as_bytes()), field(4, operation.as_bytes())].concat();
+        field(1, &[&inputs[..], &own, end].concat())
+    };
+    // `x` of a batch and so many axes of two numbers.
+    let input = |axes: usize| {
+        let sides = [field(1, &field(2, b"n")), field(1, &[8, 2]).repeat(axes)].concat();
+        let kind = field(1, &[&[8, 1][..], &field(2, &sides)].concat());
+        field(11, &[field(1, b"x"), field(2, &kind)].concat())
+    };
+    let constant = |name: &str, element: u8, sides: &[u8], raw: &[u8]| {
+        let sides: Vec<u8> = sides.iter().flat_map(|&side| [8, side]).collect();
+        let named = [field(8, name.as_bytes()), field(9, raw)].concat();
+        field(5, &[&sides[..], &[16, element], &named].concat())
+    };
+    let ones = [1.0_f32.to_le_bytes(); 2].concat();
+    let c = constant("c", 1, &[2], &ones);
+    let name = |at: usize| format!("n{at}");
+    let norm = |at: usize| node("BatchNormalization", &["x", "c", "c", "c", "c"], &name(at), &[]);
+    let dequantize = |at: usize| node("DequantizeLinear", &["codes", "c"], &name(at), &[]);
+    let negative = |at: usize| {
+        let read = if at == 0 { "x".to_owned() } else { name(at.min(10) - 1) };
+        node("Neg", &[&read], &name(at), &[])
+    };
+    let attributes = field(5, &[]).repeat(20);
+    let all = |of: &dyn Fn(usize) -> Vec<u8>| (0..20).flat_map(of).collect::<Vec<u8>>();
+    let graphs = [
+        [input(1), c.clone(), all(&norm)].concat(),
+        [input(1), c, constant("codes", 3, &[2, 0], &[]), all(&dequantize)].concat(),
+        [input(9), node("Relu", &["x"], "y", &[])].concat(),
+        [input(1), all(&negative)].concat(),
+        [input(1), node("Relu", &["x"], "y", &attributes)].concat(),
+    ];
+    // The operator set 13.
+    graphs.iter().map(|graph| [field(7, graph), field(8, &[16, 13])].concat()).collect()
 }
 
 fn keeping(layer: &str) -> Quantization {

@@ -1,6 +1,7 @@
 //! What the runs in a folder of `compare` are made of.
 
 use std::fs::{self, read_dir};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -19,7 +20,7 @@ const FILE: &str = "compare.json";
 /// The version of the file.
 const VERSION: u32 = 2;
 
-/// The largest such file, and the largest plan, that is read.
+/// The largest such file that is read.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The digits of a digest in a message.
@@ -49,31 +50,39 @@ impl MadeOf {
     }
 
     /// Whether a folder has recorded that its runs are made of this; `false` for a folder without
-    /// runs and without a record.
+    /// results and without a record.
     ///
     /// # Errors
-    /// An error for runs of another plan or of other data, with the key, and for a damaged record.
+    /// An error for runs of another plan or of other data, with the key, for results without a
+    /// record, and for a record that is damaged or of another version.
     pub(super) fn owns(&self, folder: &Path) -> Result<bool> {
         let path = folder.join(FILE);
-        if !path.exists() {
-            self.refuse_other_runs(folder)?;
-            return Ok(false);
-        }
-        let text = read_regular(&path, MOST_BYTES)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = match read_regular(&path, MOST_BYTES) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                refuse_unrecorded(folder)?;
+                return Ok(false);
+            }
+            Err(cause) => return Err(cannot("read", &path, cause)),
+        };
         let damaged = |cause: String| {
             anyhow!(
-                "`{}` is damaged: {cause}; remove it: the runs beside it are kept and used if they \
-                 have the plan of the arm",
+                "`{}` is damaged: {cause}; restore it from a copy, or name another folder with \
+                 --runs",
                 path.display()
             )
         };
-        let found: Recorded =
+        let found: serde_json::Value =
             serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
-        if found.version != VERSION {
-            let version = found.version;
-            return Err(damaged(format!("its version is {version}; it must be {VERSION}")));
+        // Other versions have other fields.
+        if found["version"] != VERSION {
+            bail!(
+                "`{}` was written by another version of updraft; name another folder with --runs",
+                path.display()
+            );
         }
+        let found: Recorded =
+            serde_json::from_value(found).map_err(|cause| damaged(cause.to_string()))?;
         let plan: Table = toml::from_str(&found.plan)
             .map_err(|cause| damaged(format!("its plan: {}", cause.message())))?;
         let difference = plan_difference(&plan, &self.plan).or_else(|| {
@@ -99,22 +108,37 @@ impl MadeOf {
         fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
         write_whole(&folder.join(FILE), &text)
     }
+}
 
-    /// Returns an error for a run with another plan in a folder whose record is lost.
-    fn refuse_other_runs(&self, folder: &Path) -> Result<()> {
-        let Ok(entries) = read_dir(folder) else { return Ok(()) };
-        for entry in entries.flatten() {
-            let path = entry.path().join("plan.toml");
-            // A run that has no plan is not complete and not used.
-            let Ok(text) = read_regular(&path, MOST_BYTES) else { continue };
-            let plan = str::from_utf8(&text).ok().and_then(|text| toml::from_str(text).ok());
-            let Some(plan) = plan else { bail!("`{}` is damaged; restore it", path.display()) };
-            if let Some(difference) = plan_difference(&compared(plan), &self.plan) {
-                return Err(other(folder, &difference));
-            }
+/// Returns an error for a folder without a record that has the result of a run: what it was trained
+/// on is not known.
+fn refuse_unrecorded(folder: &Path) -> Result<()> {
+    let entries = match read_dir(folder) {
+        Ok(entries) => entries,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(cannot("read", folder, cause)),
+    };
+    for entry in entries {
+        let path = entry.map_err(|cause| cannot("read", folder, cause))?.path();
+        let summary = path.join("summary.json");
+        match fs::metadata(&summary) {
+            Ok(_) => bail!(
+                "`{}` has the result of a run, and there is no `{FILE}` beside it with what the \
+                 run was trained on; restore that file from a copy, or name another folder with \
+                 --runs",
+                path.display()
+            ),
+            // Not a run, or one without a result.
+            Err(cause) if is_absent(&cause) => {}
+            Err(cause) => return Err(cannot("read", &summary, cause)),
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// Whether an error says that there is no file, or a file where a folder would be.
+pub(super) fn is_absent(cause: &std::io::Error) -> bool {
+    matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// A plan without what may differ among the runs of an arm: the seed, and the place of the data,
@@ -165,27 +189,51 @@ mod tests {
         assert!(data.contains(expected), "{data}");
     }
 
+    fn plan(text: &str) -> Plan {
+        Plan::read(TASKS, text, Path::new("c.toml"), &[]).expect("valid").plan
+    }
+
     #[test]
-    fn a_damaged_record_is_named_and_runs_of_a_lost_one_are_compared_by_their_plans() {
+    fn a_record_that_is_damaged_or_of_another_version_is_named() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let plan =
-            |text: &str| Plan::read(TASKS, text, Path::new("c.toml"), &[]).expect("valid").plan;
         let own = MadeOf::of(&plan(""), Some("0".to_owned()));
-        for text in
-            ["", "{\"version\":2,\"plan\":\"", "{\"version\":3,\"plan\":\"\",\"data\":\"\"}"]
-        {
+        let said = |text: &str| {
             fs::write(dir.path().join(FILE), text).expect("written");
-            let said = own.owns(dir.path()).expect_err("damaged").to_string();
+            own.owns(dir.path()).expect_err("refused").to_string()
+        };
+        for text in ["", "{\"version\":2,\"plan\":\"", "{\"version\":2}"] {
+            let said = said(text);
             assert!(said.contains("compare.json` is damaged: "), "{said}");
-            assert!(said.contains("; remove it: the runs beside it are kept"), "{said}");
+            assert!(said.ends_with("from a copy, or name another folder with --runs"), "{said}");
         }
-        fs::remove_file(dir.path().join(FILE)).expect("removed");
+        for text in ["{\"version\":3}", "{\"version\":1,\"plan\":\"\"}", "{}", "[]"] {
+            let said = said(text);
+            let words = "compare.json` was written by another version of updraft; name another";
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn results_without_a_record_are_refused() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let own = MadeOf::of(&plan(""), Some("0".to_owned()));
         let run = dir.path().join("run");
         fs::create_dir(&run).expect("created");
+        fs::write(dir.path().join("notes.txt"), "a file").expect("written");
         fs::write(run.join("plan.toml"), plan("seed = 5").to_toml()).expect("written");
-        assert!(!own.owns(dir.path()).expect("the same plan"));
-        fs::write(run.join("plan.toml"), plan("train.epochs = 30").to_toml()).expect("written");
-        let said = own.own(dir.path()).expect_err("another").to_string();
-        assert!(said.contains("another `train.epochs` (30, here "), "{said}");
+        assert!(!own.owns(dir.path()).expect("a run without a result"));
+        fs::write(run.join("summary.json"), "{\"complete\":true}").expect("written");
+        let said = own.own(dir.path()).expect_err("no record").to_string();
+        assert!(said.contains("run` has the result of a run, and there is no `compare"), "{said}");
+        assert!(said.ends_with("or name another folder with --runs"), "{said}");
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_an_absent_one() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let own = MadeOf::of(&plan(""), Some("0".to_owned()));
+        fs::create_dir(dir.path().join(FILE)).expect("created");
+        let said = own.owns(dir.path()).expect_err("unreadable").to_string();
+        assert!(said.starts_with("cannot read `"), "{said}");
     }
 }

@@ -1,5 +1,6 @@
 //! `compare`: trains one config with different settings on the same seeds and compares them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -9,18 +10,21 @@ use updraft_data::read_regular;
 use updraft_run::{Plan, Registry, RunLock};
 use updraft_trainer::{MetricSpec, Split, Unit};
 
-use super::arm_folder::MadeOf;
+use super::arm_folder::{MadeOf, is_absent};
 use super::arm_run::train_apart;
 use super::comparison::{Compared, Score, best, compare, shown};
 use super::would::{Would, data_of};
 use super::{ConfigArgs, cannot, device_of, open};
-use crate::Stopped;
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::stop::{self, NothingToSave};
+use crate::{Failed, Stopped};
 
 /// The largest file of a run that is read.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// The largest number of seeds: each is a training of every arm.
+const MOST_SEEDS: u64 = 1000;
 
 /// Trains a config with different settings on the same seeds and compares a metric of the test
 /// data.
@@ -35,7 +39,7 @@ pub(crate) struct CompareArgs {
     /// the others are compared with the first
     #[arg(long = "arm", value_name = "SETTINGS", required = true)]
     arms: Vec<String>,
-    /// Number of seeds: 1, 2, ...
+    /// Number of seeds: 1, 2, ..., at most 1000
     #[arg(long, default_value_t = 5)]
     seeds: u64,
     /// The folder that holds the data
@@ -78,7 +82,7 @@ pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     refuse_others(args, &made_of)?;
     let data = data_of(&plans[0], args.data.as_deref());
     let reads = format!("{} and {data}", args.config.display());
-    let runs = (args.arms.len() as u64).saturating_mul(args.seeds);
+    let runs = args.arms.len() as u64 * args.seeds;
     let writes = format!("{runs} run folders in {}, unless they exist", args.runs.display());
     Would::new(reads, writes).print_before_a_plan()?;
     for (arm, plan) in args.arms.iter().zip(&plans) {
@@ -143,7 +147,8 @@ fn metric_of(name: &str, plan: &Plan) -> Result<MetricSpec> {
 
 /// The metric and the tolerance, for arms that can be compared.
 fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
-    ensure!(args.seeds > 0, "--seeds is 0; it must be at least 1");
+    let seeds = args.seeds;
+    ensure!((1..=MOST_SEEDS).contains(&seeds), "--seeds is {seeds}; it must be 1 to {MOST_SEEDS}");
     // What no arm has is no fault of an arm.
     let metric = metric(args, &plans[0])?;
     for (arm, plan) in args.arms.iter().zip(plans) {
@@ -179,14 +184,38 @@ fn all_made_of(args: &CompareArgs, plans: &[Plan], display: &mut Display) -> Res
     Ok(all)
 }
 
-/// Trains the missing runs, seed by seed, and prints the comparison as a table and as JSON.
-pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
-    let plans = plans(registry, args)?;
-    let (metric, band) = checked(args, &plans)?;
+/// The scores of each arm if all of them are there; no data is read, and only plans are compared.
+fn all_finished(
+    args: &CompareArgs,
+    plans: &[Plan],
+    metric: &MetricSpec,
+) -> Result<Option<Vec<Vec<Score>>>> {
+    let mut scores = vec![Vec::new(); plans.len()];
+    for (index, plan) in plans.iter().enumerate() {
+        let made_of = MadeOf::of(plan, None);
+        for seed in 1..=args.seeds {
+            let folder = args.folder(index, seed);
+            let is_own = made_of.owns(&folder)?;
+            match finished(&folder, metric)?.filter(|_| is_own) {
+                Some(score) => scores[index].push(score),
+                None => return Ok(None),
+            }
+        }
+    }
+    Ok(Some(scores))
+}
+
+/// Trains the missing runs, seed by seed; returns the scores of each arm.
+fn train_missing(
+    registry: Registry,
+    args: &CompareArgs,
+    plans: &[Plan],
+    metric: &MetricSpec,
+) -> Result<Vec<Vec<Score>>> {
     let mut display = Display::new();
     let made_of = {
         let _unasked = NothingToSave::begin();
-        let made_of = all_made_of(args, &plans, &mut display)?;
+        let made_of = all_made_of(args, plans, &mut display)?;
         refuse_others(args, &made_of)?;
         made_of
     };
@@ -197,24 +226,54 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
         || Stopped("stopped; the same command continues with the missing runs".to_owned());
     let mut scores: Vec<Vec<Score>> = vec![Vec::new(); args.arms.len()];
     for seed in 1..=args.seeds {
-        for (index, (arm, plan)) in args.arms.iter().zip(&plans).enumerate() {
+        for (index, (arm, plan)) in args.arms.iter().zip(plans).enumerate() {
             let folder = args.folder(index, seed);
             made_of[index].own(&folder)?;
-            let score = match finished(&folder, &metric)? {
+            let score = match finished(&folder, metric)? {
                 Some(score) => score,
                 None if stop::requested() => bail!(stopped()),
                 None => {
+                    let of_run = || format!("--arm {arm}, seed {seed}");
                     let plan = at_seed(registry, plan, seed)?;
-                    train_apart(&plan, &folder)
-                        .with_context(|| format!("--arm {arm}, seed {seed}"))?;
-                    finished(&folder, &metric)?.ok_or_else(stopped)?
+                    train_apart(&plan, &folder).with_context(of_run)?;
+                    match finished(&folder, metric)? {
+                        Some(score) => score,
+                        None if stop::requested() => bail!(stopped()),
+                        None => {
+                            let failed = Failed("the run was stopped before its end".to_owned());
+                            return Err(anyhow::Error::from(failed).context(of_run()));
+                        }
+                    }
                 }
             };
-            let value = shown(&metric, score.value);
-            display.line(&format!("seed {seed}  {value}  {arm}"));
+            show(&display, (seed, arm.as_str()), metric, &score);
             scores[index].push(score);
         }
     }
+    Ok(scores)
+}
+
+/// Prints the score of a run.
+fn show(display: &Display, (seed, arm): (u64, &str), metric: &MetricSpec, score: &Score) {
+    display.line(&format!("seed {seed}  {}  {arm}", shown(metric, score.value)));
+}
+
+/// Trains the missing runs and prints the comparison as a table and as JSON.
+pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
+    let plans = plans(registry, args)?;
+    let (metric, band) = checked(args, &plans)?;
+    let scores = match all_finished(args, &plans, &metric)? {
+        Some(scores) => {
+            let display = Display::new();
+            for seed in 1..=args.seeds {
+                for (arm, these) in args.arms.iter().zip(&scores) {
+                    show(&display, (seed, arm.as_str()), &metric, &these[seed as usize - 1]);
+                }
+            }
+            scores
+        }
+        None => train_missing(registry, args, &plans, &metric)?,
+    };
     let compared: Vec<Compared<'_>> = args
         .arms
         .iter()
@@ -275,10 +334,20 @@ fn words(text: &str) -> Vec<String> {
 
 /// The score of the complete run in a folder of runs.
 fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
-    let Ok(runs) = std::fs::read_dir(folder) else { return Ok(None) };
+    let runs = match std::fs::read_dir(folder) {
+        Ok(runs) => runs,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(cannot("read", folder, cause)),
+    };
     for run in runs {
-        let path = run.with_context(|| format!("cannot read `{}`", folder.display()))?.path();
-        let Ok(text) = read_regular(path.join("summary.json"), MOST_BYTES) else { continue };
+        let path = run.map_err(|cause| cannot("read", folder, cause))?.path();
+        let summary = path.join("summary.json");
+        let text = match read_regular(&summary, MOST_BYTES) {
+            Ok(text) => text,
+            // A record, or a run without a result.
+            Err(cause) if is_absent(&cause) => continue,
+            Err(cause) => return Err(cannot("read", &summary, cause)),
+        };
         let summary: Value = serde_json::from_slice(&text)
             .with_context(|| format!("`{}` has a damaged summary.json", path.display()))?;
         if summary["complete"] != true {

@@ -20,7 +20,7 @@ use crate::performance::{
 };
 use crate::progress::Display;
 use crate::report::options_page;
-use crate::whole_file::write_whole;
+use crate::whole_file::{check_writable, write_whole};
 use crate::wrap::hanging;
 use crate::{Failed, program};
 
@@ -228,6 +228,7 @@ pub(crate) fn run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
     let opened = args.open(registry, Some(&mut display))?;
     let out = args.folder(&opened.plan);
     std::fs::create_dir_all(&out).map_err(|cause| cannot("create", &out, cause))?;
+    FILES.iter().try_for_each(|(name, _)| check_writable(&out.join(name)))?;
     let folder = Folder::create()?;
     let mut comparisons = Vec::new();
     for planned in &opened.works {

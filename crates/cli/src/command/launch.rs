@@ -267,12 +267,17 @@ impl Ranks {
                 return Ok(Ended { code, was_terminated });
             }
             if stop::signals() > passed_on {
-                match note.process().filter(|_| passed_on == 0) {
+                let first_rank = note.process().filter(|_| passed_on == 0);
+                let sent = match first_rank {
                     Some(first_rank) => interrupt(first_rank),
-                    None => {
-                        was_terminated = true;
-                        terminate(mpirun.id());
-                    }
+                    None => terminate(mpirun.id()),
+                };
+                // A rank that has ended needs no signal; `mpirun` is there until it is waited for.
+                let is_sent = sent.is_ok_and(|sent| sent || first_rank.is_some());
+                was_terminated |= first_rank.is_none() || !is_sent;
+                if !is_sent {
+                    say("`kill` cannot pass the signal on; all ranks are ended");
+                    mpirun.kill().context("cannot end `mpirun`")?;
                 }
                 passed_on += 1;
             }

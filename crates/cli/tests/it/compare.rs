@@ -102,6 +102,21 @@ fn what_cannot_be_compared_is_refused_before_anything_is_trained() {
         (&["--arm", "precision=f32"][..], "there is one --arm; name at least two"),
         (&["--arm", " ", "--arm", "precision=f32"], "an --arm is empty"),
         (
+            &["--arm", "precision=f32", "--arm", "train.epochs=2", "--seeds", "0"],
+            "--seeds is 0; it must be 1 to 1000",
+        ),
+        (
+            &[
+                "--arm",
+                "precision=f32",
+                "--arm",
+                "train.epochs=2",
+                "--seeds",
+                "18446744073709551615",
+            ],
+            "--seeds is 18446744073709551615; it must be 1 to 1000",
+        ),
+        (
             &["--arm", "precision=f32", "--arm", "train.bogus=2"],
             "error: --arm train.bogus=2: unknown key `train.bogus`",
         ),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use updraft_run::RunLock;
+
 use crate::command::{Said, run, succeed};
 
 const IMAGES: &str = "\
@@ -63,14 +65,25 @@ fn an_edited_config_or_profile_is_not_compared_with_runs_of_before() {
     refused(&run(dir.path(), &compare("2")), "has runs with another `train.workers` (1, here 0)");
     write("p.toml", "[train]\nworkers = 1\n");
 
-    // A damaged record is named, and the runs beside it are kept.
+    // Without its record, a result is not used; with it, nothing is trained again.
     let record = dir.path().join("runs/compare/arm-1-seed-1/compare.json");
     let whole = fs::read(&record).expect("a record");
     fs::write(&record, &whole[..whole.len() / 2]).expect("written");
     refused(&run(dir.path(), &compare("1")), "compare.json` is damaged: ");
     fs::remove_file(&record).expect("removed");
+    refused(&run(dir.path(), &compare("1")), "there is no `compare.json` beside it");
+    fs::write(&record, &whole).expect("written");
     succeed(dir.path(), &compare("1"));
     assert_eq!((runs(dir.path()), fs::read(&record).expect("a record")), (1, whole));
+
+    // A summary that cannot be read is not an absent one.
+    let entries = fs::read_dir(record.parent().expect("a folder")).expect("runs").flatten();
+    let mut summaries = entries.map(|entry| entry.path().join("summary.json"));
+    let summary = summaries.find(|path| path.is_file()).expect("a summary");
+    fs::rename(&summary, dir.path().join("summary.json")).expect("renamed");
+    fs::create_dir(&summary).expect("created");
+    refused(&run(dir.path(), &compare("1")), "summary.json`: it is not a regular file");
+    assert_eq!(runs(dir.path()), 1);
 }
 
 #[test]
@@ -83,12 +96,18 @@ fn changed_data_is_not_compared_with_runs_of_before() {
         fs::write(dir.path().join("t.csv"), text).expect("written");
     };
     let arms = ["--arm", "train.batch=20", "--arm", "train.batch=10"];
-    let arguments = [&["compare", "c.toml", "--data", ".", "--seeds", "1"][..], &arms].concat();
+    let compare =
+        |seeds| [&["compare", "c.toml", "--data", ".", "--seeds", seeds][..], &arms].concat();
     write(98);
-    succeed(dir.path(), &arguments);
+    let first = succeed(dir.path(), &compare("1"));
     write(97);
-    refused(&run(dir.path(), &arguments), "has runs with another digest of the data (");
-    write(98);
-    succeed(dir.path(), &arguments);
-    assert_eq!(runs(dir.path()), 1);
+    let said = run(dir.path(), &compare("2"));
+    refused(&said, "has runs with another digest of the data (");
+
+    // What is finished is printed without the data, also while another process trains.
+    fs::remove_file(dir.path().join("t.csv")).expect("removed");
+    let lock = RunLock::take(&dir.path().join("runs/compare")).expect("free");
+    let again = succeed(dir.path(), &compare("1"));
+    assert_eq!((again.stdout, runs(dir.path())), (first.stdout, 1));
+    drop(lock);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use updraft_run::RunFolder;
@@ -53,6 +53,50 @@ fn the_first_signal_saves_the_run_and_ends_the_comparison() {
     let saved = updraft_trainer::list_checkpoints(&first.join("checkpoints")).expect("listed");
     assert!(!saved.is_empty(), "nothing was saved");
     assert!(!dir.path().join("runs/compare/arm-2-seed-1").exists(), "the next run was begun");
+}
+
+/// Sends a signal to the process that trains a run.
+fn signal_run(run: &Path, name: &str) {
+    let holder = fs::read_to_string(run.join(".lock")).expect("a lock");
+    let process = holder.split_whitespace().nth(1).expect("a process").to_owned();
+    let sent = Command::new("kill").args([name, &process]).status();
+    assert!(sent.expect("kill runs").success(), "{holder}");
+}
+
+#[test]
+fn a_run_that_is_killed_is_reported_with_its_signal() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let (child, first) = started(dir.path());
+    signal_run(&first, "-KILL");
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    let words = "error: --arm train.epochs=100000, seed 1: its process was killed by signal 9, as";
+    assert!(said.stderr.contains(words), "{}", said.stderr);
+}
+
+#[test]
+fn a_run_that_receives_two_signals_saves() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("c.toml"), "name = \"c\"\n").expect("written");
+    // One update of a thousand batches.
+    let long = ["--set", "data.train_images=20000", "--set", "train.accumulate=1000"];
+    let child = start(dir.path(), &[&arguments()[..], &long].concat());
+    let folder = dir.path().join("runs/compare/arm-1-seed-1");
+    let begun = || {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).find(|run| run.join("metrics.jsonl").exists())
+    };
+    wait_for("no run was begun", || begun().is_some());
+    let run = begun().expect("a run");
+    std::thread::sleep(Duration::from_millis(300));
+    signal_run(&run, "-INT");
+    std::thread::sleep(Duration::from_millis(100));
+    signal_run(&run, "-INT");
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("the run was stopped before its end"), "{}", said.stderr);
+    let saved = updraft_trainer::list_checkpoints(&run.join("checkpoints")).expect("listed");
+    assert!(!saved.is_empty(), "nothing was saved");
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["lr-find", "--page", "gone/page.html"], "`gone`, which is no folder; create it"),
         (compare(&["--set", "device=cuda:0"]), ABSENT),
         (compare(&["--metric", "foo"]), "--metric is `foo`"),
-        (compare(&["--runs", "owned"]), "compare.json` is damaged"),
+        (compare(&["--runs", "owned"]), "compare.json` was written by another version"),
         ([&["tune", quick, "--set", space][..], &cuda].concat(), ABSENT),
         (vec!["tune", quick], "tune"),
         ([&["batch-find", quick][..], &cuda].concat(), ABSENT),

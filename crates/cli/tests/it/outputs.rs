@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{TASKS, everything_in, run};
+use crate::command::{TASKS, everything_in, run, succeed};
 
 #[test]
 fn an_output_replaces_neither_an_input_nor_a_file_of_the_user() {
@@ -49,13 +49,14 @@ fn an_output_replaces_neither_an_input_nor_a_file_of_the_user() {
 }
 
 #[test]
-fn no_prediction_is_written_into_the_folder_of_a_run() {
+fn no_prediction_replaces_a_file_in_the_folder_of_a_run() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run_folder = TASKS[1].succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
     let name = run_folder.to_str().expect("text");
     fs::write(dir.path().join("t.csv"), "x\n1\n").expect("written");
+    fs::write(dir.path().join(name).join("own.csv"), "x\n1\n").expect("written");
     let before = everything_in(dir.path());
-    for file in ["metrics.csv", "new.csv", "checkpoints/new.csv"] {
+    for file in ["own.csv", "steps.csv", "checkpoints/new.csv"] {
         let out = format!("{name}/{file}");
         let out = out.as_str();
         for more in [&[][..], &["--dry-run"]] {
@@ -66,7 +67,20 @@ fn no_prediction_is_written_into_the_folder_of_a_run() {
             assert!(said.stderr.contains(&words), "{}", said.stderr);
         }
     }
+    let new = format!("{name}/new.csv");
+    succeed(dir.path(), &["predict", name, "t.csv", "--out", &new, "--dry-run"]);
     assert_eq!(everything_in(dir.path()), before, "something was written");
+}
+
+/// The measurement would take hours.
+#[test]
+fn results_that_cannot_be_written_are_refused_before_they_are_measured() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::create_dir_all(dir.path().join("results/result.json")).expect("created");
+    let arguments = ["compare-options", "--out", "results", "--steps", "100000"];
+    let said = run(dir.path(), &arguments);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("cannot write `results/result.json`: "), "{}", said.stderr);
 }
 
 /// A working folder that is gone is found before the steps.

@@ -32,7 +32,7 @@ pub(crate) fn ended(mut child: Child) -> Said {
 }
 
 /// Signals a process once it has printed a word; returns its further output.
-fn terminate_at(word: &str, child: &mut Child) -> String {
+pub(crate) fn terminate_at(word: &str, child: &mut Child) -> String {
     let mut heard = Vec::new();
     let mut output = child.stderr.take().expect("piped");
     while !heard.ends_with(word.as_bytes()) {

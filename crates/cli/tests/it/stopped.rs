@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::command::{tiny, with_sets};
 use crate::resume::wait_for_step;
-use crate::signals::{ended, signal, start, wait_for};
+use crate::signals::{ended, signal, start, terminate_at, wait_for};
 use crate::tune::{CONFIG, folder};
 
 #[test]
@@ -45,10 +45,9 @@ fn the_first_signal_ends_an_estimate_that_measures() {
     let arguments = ["scale-estimate", "--ranks", "2", "--bandwidth", "1", "--latency", "1"];
     let arguments = [&arguments[..], &["--steps", "60000"]].concat();
     let few = ["data.train_images=640", "data.test_images=50"];
-    let child = start(dir.path(), &with_sets(&arguments, &few));
-    // Long enough to measure; the steps take minutes.
-    std::thread::sleep(std::time::Duration::from_secs(4));
-    signal(&child, "-TERM");
+    let mut child = start(dir.path(), &with_sets(&arguments, &few));
+    // The steps take minutes.
+    let rest = terminate_at("measuring steps", &mut child);
     let said = ended(child);
-    assert_eq!((said.code, said.stdout.as_str()), (130, ""), "{}", said.stderr);
+    assert_eq!((said.code, said.stdout.as_str()), (130, ""), "{rest}");
 }

@@ -49,12 +49,25 @@ impl AtomicFile {
 
     /// Flushes everything to the disk and renames the file into place.
     pub(crate) fn finish(mut self) -> Result<(), DataError> {
+        let finished = self.sync().and_then(|()| fs::rename(&self.partial, &self.path));
+        finished.map_err(|cause| DataError::Write { path: self.path.clone(), cause })
+    }
+
+    /// The same, and opens the file for reading before it is renamed: another process may replace it
+    /// at its path at any time.
+    pub(crate) fn finish_and_open(mut self) -> Result<File, DataError> {
+        let finished = self.sync().and_then(|()| {
+            let file = File::open(&self.partial)?;
+            fs::rename(&self.partial, &self.path)?;
+            Ok(file)
+        });
+        finished.map_err(|cause| DataError::Write { path: self.path.clone(), cause })
+    }
+
+    /// Flushes everything to the disk and closes the file.
+    fn sync(&mut self) -> io::Result<()> {
         let writer = self.writer.take().expect("there until the file is finished");
-        let finish = || -> io::Result<()> {
-            writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&self.partial, &self.path)
-        };
-        finish().map_err(|cause| DataError::Write { path: self.path.clone(), cause })
+        writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 }
 

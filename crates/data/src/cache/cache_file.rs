@@ -63,8 +63,9 @@ impl CacheFormat {
         trace::cache(path, &used);
         let mut writer = CacheWriter::create(path, self)?;
         let index = build(&mut writer)?;
-        writer.finish(&index)?;
-        let (file, index) = self.reopen(path, (origin, state)).map_err(|reason| {
+        let mut file = writer.finish(&index)?;
+        let index = self.read_index(&mut file).map_err(|text| {
+            let reason = format!("`{}` {text}", path.display());
             DataError::Write { path: path.to_owned(), cause: std::io::Error::other(reason) }
         })?;
         Ok((file, index, used))
@@ -153,12 +154,13 @@ impl CacheWriter {
         self.file.write(bytes)
     }
 
-    fn finish(mut self, index: &impl Serialize) -> Result<(), DataError> {
+    /// Returns the finished file, open for reading: at its path there may be that of another process.
+    fn finish(mut self, index: &impl Serialize) -> Result<File, DataError> {
         let index = serde_json::to_vec(index).expect("numbers and strings are always JSON");
         self.write(&index)?;
         self.write(&(index.len() as u64).to_le_bytes())?;
         self.file.write(&self.checksum.raw())?;
-        self.file.finish()
+        self.file.finish_and_open()
     }
 }
 
@@ -219,6 +221,19 @@ mod tests {
         assert_eq!(reason(&cache_file(1, &[0; 6], good, u64::MAX)), longer);
         let unread = "has an index that cannot be read";
         assert_eq!(reason(&cache_file(1, &[0; 6], good, length - 1)), unread);
+    }
+
+    #[test]
+    fn a_file_that_another_process_replaced_is_read_as_it_was_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.cache");
+        let mut writer = CacheWriter::create(&path, &FORMAT).unwrap();
+        writer.write(&[0; 6]).unwrap();
+        let mut made = writer.finish(&Length { bytes: 6 }).unwrap();
+        let other = dir.path().join("b.cache");
+        std::fs::write(&other, "of another machine").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(FORMAT.read_index::<Length>(&mut made).unwrap().bytes, 6);
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn class_folders_have_no_image_in_common_under_any_name() {
 }
 
 #[test]
-fn a_volume_under_two_names_is_not_in_two_splits_and_is_one_position() {
+fn a_volume_under_two_names_is_neither_in_two_splits_nor_twice_in_one() {
     let root = folder(&[("a.tif", vec![1]), ("b.tif", vec![2])]);
     fs::hard_link(root.path().join("a.tif"), root.path().join("hard.tif")).unwrap();
     let list = write(&root, "list.csv", b"split,input\ntrain,a.tif\ntest,hard.tif\n");
@@ -64,5 +64,6 @@ fn a_volume_under_two_names_is_not_in_two_splits_and_is_one_position() {
     assert!(shown.contains(expected), "{shown}");
 
     let list = write(&root, "list.csv", b"input\na.tif\nb.tif\nhard.tif\n");
-    assert_eq!(VolumeManifest::open(&list, Delimiter::Comma).unwrap().positions(), 2);
+    let shown = VolumeManifest::open(&list, Delimiter::Comma).unwrap_err().to_string();
+    assert!(shown.contains("line 4") && shown.contains("the volume of line 2"), "{shown}");
 }

@@ -10,6 +10,8 @@ mod evaluation;
 mod fake_quantized;
 mod file;
 mod import;
+mod import_hostile;
+mod import_rounding;
 #[cfg(feature = "burn")]
 mod in_burn;
 mod in_f32;

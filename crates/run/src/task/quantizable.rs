@@ -160,12 +160,16 @@ fn watched<T, R>(
     }
 }
 
-/// The inputs of the first batch, for [`Quantizable::first_inputs`].
-pub(super) fn first_inputs<T>(
-    (mut batches, _): ScoredBatches<'_, T>,
-) -> Result<Vec<f32>, RunError> {
-    let inputs = batches.next().map_or(Ok(Vec::new()), |batch| batch.map(|(inputs, _)| inputs));
-    inputs.map_err(|cause| RunError::Stream { split: "test", cause })
+/// The inputs of the first batch with samples, for [`Quantizable::first_inputs`]; none if no batch
+/// has any.
+pub(super) fn first_inputs<T>((batches, _): ScoredBatches<'_, T>) -> Result<Vec<f32>, RunError> {
+    for batch in batches {
+        let (inputs, _) = batch.map_err(|cause| RunError::Stream { split: "test", cause })?;
+        if !inputs.is_empty() {
+            return Ok(inputs);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// The training samples for calibration.

@@ -221,6 +221,44 @@ fn int8_networks_predict_rows_behind_the_embeddings_of_their_runs() {
 }
 
 #[test]
+fn rows_without_targets_are_neither_scored_nor_counted() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let row = |row: usize, target: &str| format!("{},{target}\n", (row * 37 % 101) as f64 / 10.0);
+    let train: String = (0..60).map(|at| row(at, &format!("{}", at % 7))).collect();
+    // Two batches without any target, one with three and one with none.
+    let targets = (0..16).map(|at| row(at, if (8..11).contains(&at) { "2.5" } else { "" }));
+    let test: String = targets.collect();
+    for (name, rows) in [("train.csv", train), ("test.csv", test)] {
+        fs::write(dir.path().join(name), format!("number,y\n{rows}")).expect("written");
+    }
+    let text = format!(
+        "task = \"tables\"\n[targets]\ny = {{ kind = \"number\", missing = \"skip\" }}\n\
+         [data]\nsource = \"files\"\nfiles = [\"train.csv\"]\ntest_files = [\"test.csv\"]\n\
+         dir = {:?}\n[model]\nhidden = 8\n[train]\nepochs = 1\nbatch = 4\n",
+        dir.path()
+    );
+    let plan = read_with(&text, &[]).expect("valid").plan;
+    let folder = trained(&plan, dir.path()).folder;
+    let (model, _) = quantize(&plan, &folder);
+    let network = workload(&plan, Some(&folder))
+        .into_quantizable(&plan, &folder, &device().0)
+        .expect("a model");
+    let each: usize = network.input_shape().iter().product();
+    assert_eq!(network.first_inputs().expect("test rows").len(), 3 * each);
+    let mut seen = Vec::new();
+    let graph = network.capture().expect("a graph");
+    let watch = &mut |done: u64, all: u64| {
+        seen.push((done, all));
+        true
+    };
+    let evaluation = network.evaluate(&graph, &model, Isa::Portable, watch);
+    assert_eq!(evaluation.expect("evaluated").expect("not stopped").samples, 3);
+    assert_eq!((seen.first(), seen.last()), (Some(&(0, 3)), Some(&(3, 3))));
+}
+
+#[test]
 fn the_int8_file_of_another_model_is_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let text = TASKS[0].trial();

@@ -1,9 +1,10 @@
 //! From the graph of a file to a model: the arithmetic of each step, and its integer weights.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::error::{ImportError, Read};
 use super::importer::{GivenLayer, Importer};
+use super::rounding::{Readings, Rounded};
 use crate::network::fuse::{Step, Steps};
 use crate::network::layer::{Chosen, Form, QuantizedLayer};
 use crate::network::model::QuantizedModel;
@@ -20,12 +21,13 @@ const JOINS_SUMS: bool = true;
 
 impl Importer<'_> {
     /// The model of the graph.
-    pub(super) fn assemble(self) -> Read<QuantizedModel> {
-        let steps = Steps::new(&self.graph, JOINS_SUMS);
+    pub(super) fn assemble(mut self) -> Read<QuantizedModel> {
+        self.round_earlier();
+        let mut steps = Steps::new(&self.graph, JOINS_SUMS);
         if steps.list.is_empty() || steps.inputs.is_empty() {
-            return Err(ImportError::Format { what: "no layer of it depends on an input" });
+            return Err(ImportError::NoLayer);
         }
-        let Self { graph, layers, unrounded_outputs, .. } = self;
+        let Self { graph, layers, outputs, .. } = self;
         let named = graph.nodes.iter().enumerate();
         let named: HashMap<&str, usize> =
             named.map(|(index, node)| (node.name.as_str(), index)).collect();
@@ -33,49 +35,26 @@ impl Importer<'_> {
             step.name.split('+').filter_map(|part| named.get(part).copied()).collect()
         };
         let parts: Vec<Vec<usize>> = steps.list.iter().map(parts).collect();
-        // The step that each layer of the graph is a part of.
-        let mut owners = vec![None; layers.len()];
-        for (step, parts) in parts.iter().enumerate() {
-            parts.iter().for_each(|&part| owners[part] = Some(step));
-        }
-        let mut unrounded = Unrounded::default();
-        for (step, parts) in parts.iter().enumerate() {
-            for read in parts.iter().flat_map(|&part| &layers[part].unrounded) {
-                if owners[*read] != Some(step) {
-                    unrounded.readers.insert(step);
-                    unrounded.results.extend(owners[*read]);
-                }
-            }
-        }
-        unrounded.outputs.extend(unrounded_outputs.iter().filter_map(|&layer| owners[layer]));
+        let readings = Readings::new(&graph, &steps, &parts, &layers, &outputs);
         let mut packing = Packing { steps: &steps, schemes: Vec::new() };
         let inputs = steps.input_schemes.iter();
         packing.schemes.extend(inputs.map(|scheme| scheme.ok_or_else(whole_numbers)));
         let mut packed = Vec::new();
         for (index, parts) in parts.iter().enumerate() {
             let of_step: Vec<&GivenLayer> = parts.iter().map(|&part| &layers[part]).collect();
-            packed.push(packing.layer(index, &of_step, &unrounded)?);
+            packed.push(packing.layer(index, &of_step, &readings)?);
         }
         let schemes = packing.schemes.iter().map(|scheme| match scheme {
             Ok(scheme) | Err(scheme) => *scheme,
         });
-        let schemes = schemes.collect();
+        let schemes: Vec<ActivationScheme> = schemes.collect();
+        let Rounded { layers, schemes, .. } =
+            Rounded::try_new(&mut steps, packed, &schemes, &readings)?;
         let Steps { inputs, outputs, .. } = steps;
         let calibrated =
             Calibrated { calibration: Calibration::MinMax, samples: 0, set_hash: String::new() };
-        Ok(QuantizedModel::new(inputs, outputs, packed, schemes, JOINS_SUMS, calibrated))
+        Ok(QuantizedModel::new(inputs, outputs, layers, schemes, JOINS_SUMS, calibrated))
     }
-}
-
-/// The steps whose results are read before they are rounded to codes.
-#[derive(Debug, Default)]
-struct Unrounded {
-    /// The steps that read such results.
-    readers: HashSet<usize>,
-    /// The steps whose results other steps read so.
-    results: HashSet<usize>,
-    /// The steps whose results an output has.
-    outputs: HashSet<usize>,
 }
 
 /// The scheme of a tensor that has none in the file.
@@ -95,11 +74,11 @@ impl Packing<'_> {
         &mut self,
         index: usize,
         given: &[&GivenLayer],
-        unrounded: &Unrounded,
+        readings: &Readings,
     ) -> Read<QuantizedLayer> {
         let step = &self.steps.list[index];
         let x: Vec<_> = step.inputs.iter().map(|&input| self.schemes[input]).collect();
-        let reads_codes = x.iter().all(Result::is_ok) && !unrounded.readers.contains(&index);
+        let reads_codes = x.iter().all(Result::is_ok) && !readings.readers.contains(&index);
         let x: Vec<ActivationScheme> =
             x.into_iter().map(|(Ok(scheme) | Err(scheme))| scheme).collect();
         let has_integers = !given.iter().any(|layer| layer.is_float);
@@ -111,7 +90,7 @@ impl Packing<'_> {
             Ok(Some(chosen)) => Some(&chosen.weights),
             _ => None,
         };
-        let is_output = unrounded.outputs.contains(&index);
+        let is_output = readings.unrounded_outputs.contains(&index);
         let own = match step.scheme {
             _ if reads_codes && step.work.operation.keeps_scheme() => Some(x[0]),
             Some(scheme) if !is_output => Some(scheme),
@@ -121,28 +100,36 @@ impl Packing<'_> {
             _ => None,
         };
         let is_int8 =
-            reads_codes && has_integers && own.is_some() && !unrounded.results.contains(&index);
+            reads_codes && has_integers && own.is_some() && !readings.results.contains(&index);
         let scheme = own.or(step.scheme);
         self.schemes.push(scheme.ok_or_else(whole_numbers));
         let y = scheme.unwrap_or_else(whole_numbers);
         let kept = (!is_int8).then_some(Reason::Kept);
-        let form = Form::try_new(step, kept, weights, &x, y).map_err(|error| {
-            let layer = step.name.clone();
-            match error {
-                PackError::Weights(cause) => ImportError::Weights { layer, cause },
-                PackError::Factor(cause) => ImportError::Summand { layer, cause },
-            }
-        })?;
-        Ok(QuantizedLayer {
-            name: step.name.clone(),
-            operation: step.work.operation.clone(),
-            form,
-            inputs: step.inputs.clone(),
-            shapes: step.shapes.clone(),
-            multiply_adds: step.multiply_adds(),
-            clip: step.clip,
-            is_zero: false,
-        })
+        let form = Form::try_new(step, kept, weights, &x, y);
+        Ok(finished(step, form.map_err(|error| refused(step, error))?))
+    }
+}
+
+/// A step that is packed.
+pub(super) fn finished(step: &Step, form: Form) -> QuantizedLayer {
+    QuantizedLayer {
+        name: step.name.clone(),
+        operation: step.work.operation.clone(),
+        form,
+        inputs: step.inputs.clone(),
+        shapes: step.shapes.clone(),
+        multiply_adds: step.multiply_adds(),
+        clip: step.clip,
+        is_zero: false,
+    }
+}
+
+/// The error of a step that cannot be packed.
+pub(super) fn refused(step: &Step, error: PackError) -> ImportError {
+    let layer = step.name.clone();
+    match error {
+        PackError::Weights(cause) => ImportError::Weights { layer, cause },
+        PackError::Factor(cause) => ImportError::Summand { layer, cause },
     }
 }
 

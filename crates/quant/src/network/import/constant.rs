@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::error::{ImportError, Read};
-use super::message::Tensor;
+use super::message::{MOST_AXES, Tensor};
 use crate::network::protobuf::Element;
 
 const ELEMENTS: &str = "1 (float), 2 (uint8), 3 (int8), 6 (int32) or 7 (int64)";
@@ -57,6 +57,9 @@ impl<'a> Constant<'a> {
                 return Err(ImportError::Element { tensor: owned(), got, expected });
             }
         };
+        if tensor.sides.len() > MOST_AXES {
+            return Err(ImportError::TooLarge { what: "a constant of more than 8 axes" });
+        }
         let sides = tensor.sides.iter().map(|&side| usize::try_from(side));
         let too_large = |_| ImportError::TooLarge { what: "a constant of a negative length" };
         let shape = sides.collect::<Result<Vec<_>, _>>().map_err(too_large)?;

@@ -51,7 +51,13 @@ impl<'a> Importer<'a> {
         let x = self.input_placed(node, 0)?;
         let mut parameters = Vec::new();
         for at in 1..5 {
-            parameters.push(match self.meaning(node, at)? {
+            let meaning = self.meaning(node, at)?;
+            self.add_numbers(match &meaning {
+                Meaning::Constant(constant) => constant.len(),
+                Meaning::Coded(coded) => coded.codes.len(),
+                _ => 0,
+            })?;
+            parameters.push(match meaning {
                 Meaning::Constant(constant) => constant.reals(),
                 Meaning::Coded(coded) => Some(coded.reals()),
                 _ => None,

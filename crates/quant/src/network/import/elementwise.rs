@@ -118,7 +118,12 @@ impl<'a> Importer<'a> {
 
     fn of_two(&mut self, node: &Node<'a>, operation: Binary, names: [&'a str; 2]) -> Read<()> {
         let [a, b] = names.map(|name| self.real(name));
-        let (mut a, mut b) = (self.placed(a?)?, self.placed(b?)?);
+        let mut both = [self.placed(a?)?, self.placed(b?)?];
+        if both[0].shape.len() != both[1].shape.len() {
+            return self.refuse("its inputs have different numbers of axes; reshape one of them");
+        }
+        self.separate(&mut both)?;
+        let [mut a, mut b] = both;
         let y = match operation {
             Binary::Add | Binary::Subtract => {
                 if operation == Binary::Subtract {

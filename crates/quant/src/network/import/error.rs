@@ -113,6 +113,12 @@ pub enum ImportError {
          `quant_format=QuantFormat.QDQ`"
     )]
     NotQuantized,
+    /// Every output is an input.
+    #[error(
+        "no layer of the file computes an output from an input: it has a QuantizeLinear and no \
+         layer behind it that an output depends on"
+    )]
+    NoLayer,
     /// A scale of a tensor.
     #[error("{operation} `{node}`: {cause}")]
     Scheme {

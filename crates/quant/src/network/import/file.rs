@@ -17,10 +17,12 @@ impl QuantizedModel {
     /// `onnxruntime.quantization.quantize_static` writes with `quant_format=QuantFormat.QDQ`.
     ///
     /// Integer weights and biases, and the scale and zero point of each tensor are those of the
-    /// file. Activations are uint8 or int8, weights int8, or uint8 with the zero point 128, with
-    /// one scale or one for each output channel. A layer runs in int8 if it reads codes, its
-    /// weights are integers and its result is rounded to codes, and otherwise in f32; the
-    /// [`plan`](Self::plan) lists both. Numbers between two layers in f32 are not rounded to codes.
+    /// file; weights with which a batch norm or a scale and shift is merged are coded anew.
+    /// Activations are uint8 or int8, weights int8, or uint8 with the zero point 128, with one scale
+    /// or one for each output channel. A layer runs in int8 if it reads codes, its weights are
+    /// integers and its result is rounded to codes, and otherwise in f32; the [`plan`](Self::plan)
+    /// lists both. Numbers that the file rounds to codes are rounded, also between two layers in f32
+    /// and for an output: by a layer of the plan whose name ends in `.codes`.
     ///
     /// The file does not say how it was calibrated: [`calibrated`](Self::calibrated) reports
     /// [`Calibration::MinMax`](crate::Calibration::MinMax) of 0 samples. An output that the file
@@ -111,9 +113,8 @@ impl<'a> Importer<'a> {
         if real.is_coded && self.is_product(real.value) {
             // The sums of a product that is an output are not rounded: codes are read instead.
             real.value = self.recoded(&real)?;
-        } else if !real.is_coded {
-            self.unrounded_outputs.push(real.value.0);
         }
+        self.outputs.push((real.value.0, real.is_coded));
         self.graph.output_as(name, real.value, real.shape);
         Ok(())
     }

@@ -5,6 +5,10 @@ use super::importer::{Importer, Meaning, Real};
 use super::message::Node;
 use crate::operation::{Binary, Function, Unary};
 
+/// An operation of a function has 32 bytes, as eight f32 do, in a list that may have room for twice
+/// as many.
+const NUMBERS_OF_LINE: usize = 16;
+
 fn constant(value: f32) -> Function {
     Function::constant(value)
 }
@@ -62,9 +66,10 @@ impl<'a> Importer<'a> {
             "Softplus" => line(&x.then(Unary::Exponential), 1.0, 1.0).then(Unary::Logarithm),
             "Gelu" => self.gelu(node, &x)?,
             "Clip" => self.clip(node, &x)?,
-            // Numbers that are true or false are 1 or 0 already; a choice asks whether they are 0.
+            // Truth values are 1 or 0.
             _ => match node.integer("to", 0) {
-                1 | 9 => x,
+                1 => x,
+                9 => Function::choose(&x, &constant(1.0), &constant(0.0)),
                 _ => return self.refuse("it must convert to float or to a truth value"),
             },
         };
@@ -153,6 +158,7 @@ impl<'a> Importer<'a> {
         if function.lines().len() > Function::MOST_LINES {
             return self.refuse("it is a function of more than 256 operations");
         }
+        self.add_numbers(NUMBERS_OF_LINE * function.lines().len())?;
         self.set(node, Meaning::Real(Real { function: Some(function), ..real }))
     }
 }

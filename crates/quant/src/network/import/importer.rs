@@ -1,6 +1,6 @@
 //! The state of an import: the graph so far, and the meaning of each name of the file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::constant::{Coded, Constant};
@@ -9,6 +9,7 @@ use super::message::Node;
 use super::weights::GivenWeights;
 use crate::clip::Clip;
 use crate::network::graph::{Graph, GraphError, Layer, Value};
+use crate::network::protobuf::Element;
 use crate::operation::{Function, clipping};
 use crate::scheme::ActivationScheme;
 
@@ -26,8 +27,8 @@ pub(super) enum Meaning<'a> {
     Constant(Rc<Constant<'a>>),
     /// A constant that was dequantized.
     Coded(Rc<Coded<'a>>),
-    /// A tensor's codes.
-    Codes(Real, ActivationScheme),
+    /// A tensor's codes, and their type in the file.
+    Codes(Real, ActivationScheme, Element),
     Real(Real),
 }
 
@@ -59,8 +60,8 @@ pub(super) struct Importer<'a> {
     pub(super) graph: Graph,
     /// One for each layer of the graph, whose names are unique and have no `+`.
     pub(super) layers: Vec<GivenLayer>,
-    /// The layers that an output has before they are rounded.
-    pub(super) unrounded_outputs: Vec<usize>,
+    /// The value of each output, and whether it is rounded.
+    pub(super) outputs: Vec<(usize, bool)>,
     pub(super) meanings: HashMap<&'a str, Meaning<'a>>,
     /// How often a name was given.
     pub(super) names: HashMap<String, usize>,
@@ -81,7 +82,7 @@ impl<'a> Importer<'a> {
         Self {
             graph: Graph::new(),
             layers: Vec::new(),
-            unrounded_outputs: Vec::new(),
+            outputs: Vec::new(),
             meanings: HashMap::new(),
             names: HashMap::new(),
             batch: None,
@@ -185,7 +186,7 @@ impl<'a> Importer<'a> {
         self.has_codes = true;
         match self.scheme_of(real.value) {
             Some(own) if own == scheme => {}
-            None if !real.is_coded => self.set_scheme(real.value, scheme),
+            None if !real.is_coded => self.graph.set_scheme(real.value, scheme),
             _ => {
                 real.value = self.recoded(&real)?;
                 self.graph.set_scheme(real.value, scheme);
@@ -195,22 +196,17 @@ impl<'a> Importer<'a> {
         Ok(real)
     }
 
-    /// Sets the scheme of a value, or of the one whose numbers it has in another order or of which
-    /// it is a maximum: it does not matter whether they are rounded before or after.
-    fn set_scheme(&mut self, value: Value, scheme: ActivationScheme) {
-        let mut index = value.0;
-        while let Layer::Work(work) = &self.graph.nodes[index].layer
-            && work.operation.keeps_scheme()
-        {
-            let input = self.graph.nodes[index].inputs[0];
-            let unrounded = &mut self.layers[index].unrounded;
-            if *unrounded != [input] || self.graph.nodes[input].scheme.is_some() {
-                break;
+    /// Codes of a value whose numbers the same layer also reads before they are rounded are those of
+    /// a layer of their own.
+    pub(super) fn separate(&mut self, reads: &mut [Real]) -> Read<()> {
+        let unrounded = reads.iter().filter(|read| !read.is_coded).map(|read| read.value.0);
+        let unrounded: HashSet<usize> = unrounded.collect();
+        for read in reads {
+            if read.is_coded && unrounded.contains(&read.value.0) {
+                read.value = self.recoded(read)?;
             }
-            unrounded.clear();
-            index = input;
         }
-        self.graph.set_scheme(Value(index), scheme);
+        Ok(())
     }
 
     /// The same codes, or other ones of the same numbers, by a layer of its own.

@@ -6,8 +6,14 @@
 use super::error::{ImportError, Read};
 use super::wire::{Content, Fields};
 
-/// The most nodes, tensors, values, and attributes of a node.
+/// The most nodes, tensors and values, and inputs and outputs of a node.
 const MOST: usize = 20_000;
+
+/// The most attributes of all nodes together.
+const MOST_ATTRIBUTES: usize = 50_000;
+
+/// The most axes of a tensor, with the batch.
+pub(super) const MOST_AXES: usize = 8;
 
 /// A model: the version of ONNX's own operators, and its graph.
 #[derive(Debug, Default)]
@@ -17,6 +23,8 @@ pub(super) struct Model<'a> {
     pub(super) initializers: Vec<Tensor<'a>>,
     pub(super) inputs: Vec<ValueInfo<'a>>,
     pub(super) outputs: Vec<&'a str>,
+    /// Attributes of all nodes so far.
+    attributes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +43,7 @@ pub(super) struct Attribute<'a> {
     pub(super) real: Option<f32>,
     pub(super) integer: Option<i64>,
     pub(super) text: &'a [u8],
-    pub(super) tensor: Option<Tensor<'a>>,
+    pub(super) tensor: Option<Box<Tensor<'a>>>,
     pub(super) integers: Vec<i64>,
 }
 
@@ -101,7 +109,10 @@ impl<'a> Model<'a> {
         for field in Fields::new(bytes) {
             let (number, content) = field?;
             match number {
-                1 => add(&mut self.nodes, Node::read(content.bytes()?)?, "more than 20,000 nodes")?,
+                1 => {
+                    let node = Node::read(content.bytes()?, &mut self.attributes)?;
+                    add(&mut self.nodes, node, "more than 20,000 nodes")?;
+                }
                 5 => {
                     let tensor = Tensor::read(content.bytes()?)?;
                     add(&mut self.initializers, tensor, "more than 20,000 constants")?;
@@ -127,7 +138,8 @@ pub(super) fn is_own(domain: &str) -> bool {
 }
 
 impl<'a> Node<'a> {
-    fn read(bytes: &'a [u8]) -> Read<Self> {
+    /// Counts the attributes of all nodes.
+    fn read(bytes: &'a [u8], attributes: &mut usize) -> Read<Self> {
         let mut node = Self::default();
         for field in Fields::new(bytes) {
             let (number, content) = field?;
@@ -137,8 +149,11 @@ impl<'a> Node<'a> {
                 3 => node.name = content.text()?,
                 4 => node.operation = content.text()?,
                 5 => {
-                    let attribute = Attribute::read(content.bytes()?)?;
-                    add(&mut node.attributes, attribute, "more than 20,000 attributes of a node")?;
+                    *attributes += 1;
+                    if *attributes > MOST_ATTRIBUTES {
+                        return Err(ImportError::TooLarge { what: "more than 50,000 attributes" });
+                    }
+                    node.attributes.push(Attribute::read(content.bytes()?)?);
                 }
                 7 => node.domain = content.text()?,
                 _ => {}
@@ -158,7 +173,7 @@ impl<'a> Attribute<'a> {
                 (2, Content::Word(word)) => attribute.real = Some(f32::from_le_bytes(word)),
                 (3, _) => attribute.integer = Some(content.number()? as i64),
                 (4, _) => attribute.text = content.bytes()?,
-                (5, _) => attribute.tensor = Some(Tensor::read(content.bytes()?)?),
+                (5, _) => attribute.tensor = Some(Box::new(Tensor::read(content.bytes()?)?)),
                 (8, _) => content.add_integers(&mut attribute.integers)?,
                 _ => {}
             }
@@ -214,6 +229,10 @@ impl<'a> ValueInfo<'a> {
                 (2, shape) => {
                     for field in Fields::new(shape.bytes()?) {
                         if let (1, side) = field? {
+                            if self.sides.len() == MOST_AXES {
+                                let what = "an input or an output of more than 8 axes";
+                                return Err(ImportError::TooLarge { what });
+                            }
                             self.sides.push(side_of(side.bytes()?)?);
                         }
                     }

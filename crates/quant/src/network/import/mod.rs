@@ -14,6 +14,7 @@ mod pooling;
 mod product;
 mod quantized;
 mod resizing;
+mod rounding;
 mod shapes;
 mod transposed;
 mod weights;

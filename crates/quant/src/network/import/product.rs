@@ -2,9 +2,9 @@
 
 use super::convolution::per_output;
 use super::error::Read;
-use super::importer::Importer;
+use super::importer::{Importer, Meaning};
 use super::message::Node;
-use super::weights::{FileWeights, GivenWeights};
+use super::weights::{Bias, FileWeights, GivenWeights};
 
 impl<'a> Importer<'a> {
     pub(super) fn product(&mut self, node: &Node<'a>) -> Read<()> {
@@ -29,7 +29,7 @@ impl<'a> Importer<'a> {
         }
         self.add_numbers(real.len())?;
         let bias = match node.operation {
-            "Gemm" => self.bias(node, 2, outputs)?,
+            "Gemm" => self.summand(node, outputs)?,
             _ => self.bias(node, usize::MAX, outputs)?,
         };
         let real = if is_transposed { real } else { transposed(&real, columns) };
@@ -43,6 +43,25 @@ impl<'a> Importer<'a> {
         self.layers[y.0].is_float = weights.is_none();
         self.layers[y.0].weights = weights;
         self.set_value(node, y, false)
+    }
+}
+
+impl<'a> Importer<'a> {
+    /// The constant that `Gemm` adds to every row: one number, or one for each output.
+    fn summand(&self, node: &Node<'a>, outputs: usize) -> Read<Bias> {
+        if node.input(2).is_none() {
+            return self.bias(node, 2, outputs);
+        }
+        let shape = match self.meaning(node, 2)? {
+            Meaning::Constant(constant) => constant.shape.clone(),
+            Meaning::Coded(coded) => coded.codes.shape.clone(),
+            _ => return self.refuse("its summand depends on the input; constants can be used"),
+        };
+        match shape[..] {
+            [] | [1] | [1, 1] => Ok(self.bias(node, 2, 1)?.repeated(outputs)),
+            [count] | [1, count] if count == outputs => self.bias(node, 2, outputs),
+            _ => self.refuse("its summand must be one number, [outputs] or [1, outputs]"),
+        }
     }
 }
 

@@ -65,20 +65,38 @@ impl<'a> Importer<'a> {
     }
 
     pub(super) fn quantize_linear(&mut self, node: &Node<'a>) -> Read<()> {
-        let by = self.scales(node, Element::U8)?;
+        let element = match node.integer("output_dtype", 0) {
+            0 => None,
+            2 => Some(Element::U8),
+            3 => Some(Element::I8),
+            _ => return self.refuse("its `output_dtype` must be uint8 or int8"),
+        };
+        let by = self.scales(node, element.unwrap_or(Element::U8))?;
+        if element.is_some_and(|element| element != by.element) {
+            return self.refuse("its `output_dtype` is another type than that of its zero point");
+        }
         let meaning = match self.meaning(node, 0)? {
             Meaning::Constant(constant) => {
-                self.add_numbers(constant.len())?;
+                self.count(&constant, &by)?;
                 let codes = self.rounded(node, &constant, &by)?;
                 Meaning::Constant(Rc::new(codes))
             }
             _ => {
                 let scheme = self.scheme(&by)?;
                 let Some(name) = node.input(0) else { return self.refuse("it has no input") };
-                Meaning::Codes(self.quantize(name, scheme)?, scheme)
+                Meaning::Codes(self.quantize(name, scheme)?, scheme, by.element)
             }
         };
         self.set(node, meaning)
+    }
+
+    /// Counts the numbers of a constant with its scales and zero points.
+    fn count(&mut self, constant: &Constant<'a>, by: &Scales) -> Read<()> {
+        if constant.len() == 0 {
+            return self.refuse("it reads a constant without numbers");
+        }
+        // A zero point takes as much memory as two f32.
+        self.add_numbers(constant.len().saturating_add(3 * by.scales.len()))
     }
 
     /// The codes of a constant.
@@ -123,14 +141,17 @@ impl<'a> Importer<'a> {
                 if by.element != codes.element {
                     return self.refuse("its zero point has another type than its codes");
                 }
-                self.add_numbers(codes.len())?;
+                self.count(&codes, &by)?;
                 let axis = self.axis_of(node, &codes.shape, &by)?;
                 let Scales { scales, zeros, .. } = by;
                 let codes = codes.as_ref().clone();
                 Meaning::Coded(Rc::new(Coded { codes, scales, zeros, axis }))
             }
-            Meaning::Codes(real, own) => {
-                let by = self.scales(node, Element::U8)?;
+            Meaning::Codes(real, own, element) => {
+                let by = self.scales(node, element)?;
+                if by.element != element {
+                    return self.refuse("its zero point has another type than its codes");
+                }
                 let scheme = self.scheme(&by)?;
                 Meaning::Real(self.dequantized(real, own, scheme)?)
             }

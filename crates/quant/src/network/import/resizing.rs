@@ -16,6 +16,9 @@ impl<'a> Importer<'a> {
         if !(1..=2).contains(&from.len()) || node.attribute("axes").is_some() {
             return self.refuse("it must resize images or lines, with sides for all axes");
         }
+        if node.text("keep_aspect_ratio_policy", "stretch") != "stretch" {
+            return self.refuse("its `keep_aspect_ratio_policy` must be stretch");
+        }
         let to = self.sides(node, &x.shape)?;
         let is_multiple = from.iter().zip(&to).all(|(&from, &to)| to.is_multiple_of(from));
         let mode = node.text("mode", "nearest");

@@ -2,7 +2,7 @@
 
 use super::error::Read;
 use super::importer::{Importer, Meaning, Real};
-use super::message::Node;
+use super::message::{MOST_AXES, Node};
 
 impl<'a> Importer<'a> {
     /// A value whose shape in the graph is that of the file; channels alone may have axes of length
@@ -61,6 +61,9 @@ impl<'a> Importer<'a> {
     fn target(&self, target: &[i64], shape: &[usize], count: usize) -> Read<Vec<usize>> {
         let reason = "its shape must be [batch, …], with as many numbers of a sample as its input";
         let Some((&batch, sides)) = target.split_first() else { return self.refuse(reason) };
+        if target.len() > MOST_AXES {
+            return self.refuse("its shape has more than 8 axes");
+        }
         let is_computed = batch == -1;
         if !(is_computed || batch == 0 || self.batch == Some(batch)) || sides.is_empty() {
             return self.refuse(reason);
@@ -94,6 +97,7 @@ impl<'a> Importer<'a> {
         for at in 0..node.inputs.len() {
             parts.push(self.input_placed(node, at)?);
         }
+        self.separate(&mut parts)?;
         let axes = parts.first().map_or(0, |part| part.shape.len());
         let axis = self.axis(node.integer("axis", 1), axes)?;
         let values: Vec<_> = parts.iter().map(|part| part.value).collect();

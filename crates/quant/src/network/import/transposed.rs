@@ -9,7 +9,7 @@ use crate::operation::{Window, blocked};
 
 impl Bias {
     /// The same biases several times.
-    fn repeated(&self, times: usize) -> Self {
+    pub(super) fn repeated(&self, times: usize) -> Self {
         match self {
             Self::Real(values) => Self::Real(values.repeat(times)),
             Self::Codes { codes, scales } => {

@@ -62,7 +62,7 @@ impl<N: RowNetwork> QuantizableRows<N> {
     fn test(&self) -> Result<ScoredBatches<'_, Truths>, RunError> {
         let [_, test] = self.data.loaders(&self.train, self.seed, Part::WHOLE)?;
         let batches = test.epoch(0).map(|batch| Ok(self.scored(&batch?)));
-        Ok((Box::new(batches), self.data.test.len()))
+        Ok((Box::new(batches), self.data.test.rows_with_targets()))
     }
 }
 
@@ -121,7 +121,8 @@ struct CalibrationRows<'a, N> {
 impl<N: RowNetwork> CalibrationRows<'_, N> {
     fn scored(&self) -> ScoredBatches<'_, Truths> {
         let batch = self.of.scored(&self.rows);
-        (Box::new(std::iter::once(Ok(batch))), self.rows.indices.len())
+        let rows = batch.1.len();
+        (Box::new(std::iter::once(Ok(batch))), rows)
     }
 }
 

@@ -78,6 +78,13 @@ impl RowSet {
         Self { fingerprint: digest.hex(), encoded, rows: Arc::new(rows), unknown_share }
     }
 
+    /// The number of rows that have one target at least.
+    pub(super) fn rows_with_targets(&self) -> usize {
+        let targets = &self.encoded.targets;
+        let has_some = |&&row: &&usize| targets.iter().any(|target| target.is_there(row));
+        self.rows.iter().filter(has_some).count()
+    }
+
     /// The categories that are replaced by unknown.
     pub(super) const fn unknown_share(&self) -> UnknownShare {
         self.unknown_share
@@ -85,6 +92,15 @@ impl RowSet {
 }
 
 impl TargetValues {
+    /// Whether a row has a value.
+    fn is_there(&self, row: usize) -> bool {
+        match self {
+            Self::Classes(classes) => classes[row].is_some(),
+            Self::Numbers(numbers) => numbers[row].is_some(),
+            Self::Labels { .. } => true,
+        }
+    }
+
     /// Passes on the bits of a row's value.
     fn each_bits(&self, row: usize, add: &mut impl FnMut(u32)) {
         match self {
