@@ -59,7 +59,7 @@ impl MadeOf {
         let path = folder.join(FILE);
         let text = match read_regular(&path, MOST_BYTES) {
             Ok(text) => text,
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+            Err(cause) if is_absent(&cause) => {
                 refuse_unrecorded(folder)?;
                 return Ok(false);
             }
@@ -115,7 +115,7 @@ impl MadeOf {
 fn refuse_unrecorded(folder: &Path) -> Result<()> {
     let entries = match read_dir(folder) {
         Ok(entries) => entries,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(cause) if is_absent(&cause) => return Ok(()),
         Err(cause) => return Err(cannot("read", folder, cause)),
     };
     for entry in entries {

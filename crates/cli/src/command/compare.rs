@@ -1,6 +1,5 @@
 //! `compare`: trains one config with different settings on the same seeds and compares them.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -336,7 +335,7 @@ fn words(text: &str) -> Vec<String> {
 fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
     let runs = match std::fs::read_dir(folder) {
         Ok(runs) => runs,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(cause) if is_absent(&cause) => return Ok(None),
         Err(cause) => return Err(cannot("read", folder, cause)),
     };
     for run in runs {

@@ -322,7 +322,7 @@ fn by_token(shape: Attention, parts: &[&[f32]], tokens: usize) -> FlexTensor {
 fn shape(q: &FlexTensor, k: &FlexTensor, plan: AttentionPlan) -> Attention {
     let (q, k, AttentionPlan { heads, dropout, products }) = (dims(q), dims(k), plan);
     let head_dim = q[2] / heads;
-    let bf16 = unit_of(products, head_dim);
+    let bf16 = Attention::unit(products, head_dim);
     Attention { batch: q[0], heads, queries: q[1], keys: k[1], head_dim, dropout, bf16 }
 }
 
@@ -331,14 +331,8 @@ fn shape_of_all(qkv: &FlexTensor, plan: AttentionPlan) -> Attention {
     let AttentionPlan { heads, dropout, products } = plan;
     let [batch, tokens, all] = dims(qkv)[..] else { unreachable!("a tensor of three axes") };
     let head_dim = all / 3 / heads;
-    let bf16 = unit_of(products, head_dim);
+    let bf16 = Attention::unit(products, head_dim);
     Attention { batch, heads, queries: tokens, keys: tokens, head_dim, dropout, bf16 }
-}
-
-/// What multiplies the numbers of heads in bf16, if that is asked for and takes less time.
-fn unit_of(products: Products, head_dim: usize) -> Option<Bf16Unit> {
-    let is_asked = products == Products::Bf16 && Attention::suits_bf16(head_dim);
-    is_asked.then(Bf16Unit::detect)
 }
 
 fn heads_of(tensor: &FlexTensor) -> Heads<'_> {

@@ -14,7 +14,7 @@ mod of_queries;
 mod softmax;
 
 use updraft_simd::matrix::Rows;
-use updraft_simd::{Aligned, BF16_SQUARE, Bf16Unit, Cut, Isa, Pieces, over, threads};
+use updraft_simd::{Aligned, BF16_SQUARE, Bf16Unit, Cut, Isa, Pieces, Products, over, threads};
 
 use self::bf16::Bf16AttentionScratch;
 use self::mask::Mask;
@@ -73,10 +73,11 @@ pub(crate) struct AttentionScratch {
 }
 
 impl Attention {
-    /// Whether products of numbers rounded to bf16 take less time: they are made of squares, which zeros
-    /// fill up.
-    pub(crate) const fn suits_bf16(head_dim: usize) -> bool {
-        4 * head_dim >= 3 * head_dim.next_multiple_of(BF16_SQUARE)
+    /// What multiplies numbers rounded to bf16, if that is asked for and takes less time: products are
+    /// made of squares, which zeros fill up.
+    pub(crate) fn unit(products: Products, head_dim: usize) -> Option<Bf16Unit> {
+        let suits = 4 * head_dim >= 3 * head_dim.next_multiple_of(BF16_SQUARE);
+        (products == Products::Bf16 && suits).then(Bf16Unit::detect)
     }
 
     /// `1/√d`.
