@@ -12,7 +12,7 @@ pub(crate) fn inflated(path: &Path, bytes: usize) {
 pub(crate) fn cache(path: &Path, used: &CacheUse) {
     match used {
         CacheUse::Rebuilt { reason } => {
-            tracing::warn!(path = %path.display(), reason, "damaged cache: building it again");
+            tracing::warn!(path = %path.display(), reason, "outdated or damaged cache: building it again");
         }
         used => tracing::info!(path = %path.display(), ?used, "cache"),
     }
