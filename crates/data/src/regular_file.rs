@@ -1,4 +1,4 @@
-//! Reading of files that a program has written under a fixed name.
+//! Reading of regular files: a pipe or a device in place of one is refused, and not waited for.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};

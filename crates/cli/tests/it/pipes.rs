@@ -1,4 +1,4 @@
-//! Pipes in the place where a file of a run or of a study is expected.
+//! Pipes where a file of a run or of a study is expected.
 
 use std::fs;
 use std::path::Path;
