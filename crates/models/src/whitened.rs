@@ -4,10 +4,9 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::conv::Conv2dConfig;
 use burn::nn::pool::MaxPool2dConfig;
 use burn::nn::{BatchNormConfig, Linear, LinearConfig, PaddingConfig2d};
-use burn::tensor::activation::gelu;
 use burn::tensor::{Device, Tensor, TensorData, assert_shape};
 use serde::{Deserialize, Serialize};
-use updraft_conv::{BatchNorm, Conv2d, MaxPool2d};
+use updraft_conv::{Activation, BatchNorm, Conv2d, MaxPool2d, activate};
 use updraft_transformer::timed_linear;
 
 use crate::error::WhitenedConfigError;
@@ -186,8 +185,8 @@ impl Stage {
     fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let pool = MaxPool2d::new(MaxPool2dConfig::new([2, 2]).with_strides([2, 2]));
         let maps = pool.forward(self.first.forward(maps));
-        let maps = gelu(self.first_norm.forward(maps));
-        gelu(self.second_norm.forward(self.second.forward(maps)))
+        let maps = self.first_norm.forward_activated(maps, Activation::Gelu);
+        self.second_norm.forward_activated(self.second.forward(maps), Activation::Gelu)
     }
 }
 
@@ -274,7 +273,7 @@ impl WhitenedNet {
     #[must_use]
     pub fn forward_segment(&self, index: usize, maps: Tensor<4>) -> Tensor<4> {
         match index.checked_sub(1) {
-            None => gelu(self.whitening.forward(maps)),
+            None => activate(self.whitening.forward(maps), Activation::Gelu),
             Some(stage) => self.stages[stage].forward(maps),
         }
     }

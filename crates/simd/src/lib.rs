@@ -10,6 +10,7 @@ mod isa;
 mod layer_times;
 pub mod matrix;
 mod memory;
+pub mod normal;
 mod peak;
 pub mod pixels;
 mod prefetch;

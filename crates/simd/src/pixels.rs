@@ -1,7 +1,7 @@
 //! Images with their channels side by side: planes of channels become pixels, and pixels planes.
 #![expect(unsafe_code, reason = "squares are transposed through pointers that were checked once")]
 
-use crate::{Isa, Simd, dispatch};
+use crate::{Isa, MAX_LANES, Simd, dispatch};
 
 /// Copies a part of an image to `[rows][columns][filled]`, with zeros outside of the image and for
 /// channels that it does not have.
@@ -78,19 +78,17 @@ pub fn transpose(
     };
     assert!(end(rows, from_pitch, columns) <= from.len(), "the source is too short");
     assert!(end(columns, to_pitch, rows) <= to.len(), "the target is too short");
-    let lanes = isa.lanes();
-    let (square_rows, square_columns) = (rows / lanes * lanes, columns / lanes * lanes);
-    let squares = [square_rows, square_columns];
-    transpose_squares(isa.vectors(), from, squares, from_pitch, to, to_pitch);
-    for row in 0..rows {
-        let done = if row < square_rows { square_columns } else { 0 };
-        for column in done..columns {
-            to[column * to_pitch + row] = from[row * from_pitch + column];
-        }
-    }
+    transpose_checked(isa.vectors(), from, [rows, columns], from_pitch, to, to_pitch);
 }
 
-/// The part of a transpose that is whole squares of lanes.
+/// The first lines of squares along a side that they fill, the last of which may begin earlier than the
+/// one before ends.
+#[inline(always)]
+fn starts(lines: usize, lanes: usize) -> impl Iterator<Item = usize> {
+    (0..lines).step_by(lanes).map(move |start| start.min(lines - lanes))
+}
+
+/// A transpose that is at least a square of lanes.
 ///
 /// # Safety
 /// [`transpose`] has checked the slices.
@@ -107,8 +105,8 @@ unsafe fn squares<S: Simd>(
     // Along the side with the longer distance between lines, whose lines share sets of the cache.
     let is_along_rows = to_pitch > from_pitch;
     let [outer, inner] = if is_along_rows { [columns, rows] } else { [rows, columns] };
-    for outer in (0..outer).step_by(S::LANES) {
-        for inner in (0..inner).step_by(S::LANES) {
+    for outer in starts(outer, S::LANES) {
+        for inner in starts(inner, S::LANES) {
             let [row, column] = if is_along_rows { [inner, outer] } else { [outer, inner] };
             let source = from.wrapping_add(row * from_pitch + column);
             let target = to.wrapping_add(column * to_pitch + row);
@@ -118,9 +116,35 @@ unsafe fn squares<S: Simd>(
     }
 }
 
+/// A transpose of at most as many rows and columns as lanes, through a square of its own.
+#[inline(always)]
+fn part<S: Simd>(
+    simd: S,
+    from: &[f32],
+    [rows, columns]: [usize; 2],
+    from_pitch: usize,
+    to: &mut [f32],
+    to_pitch: usize,
+) {
+    let mut square = [0.0; MAX_LANES * MAX_LANES];
+    let mut transposed = square;
+    for row in 0..rows {
+        let line = &from[row * from_pitch..];
+        // A vector may be read beyond the part, whose other numbers are dropped below.
+        let read = if line.len() < S::LANES { columns } else { S::LANES };
+        simd.write(&mut square[row * S::LANES..], simd.read(&line[..read]));
+    }
+    // SAFETY: both have room for a square of the widest vectors, and are apart.
+    unsafe { simd.transpose(square.as_ptr(), S::LANES, transposed.as_mut_ptr(), S::LANES) };
+    for column in 0..columns {
+        let line = simd.read(&transposed[column * S::LANES..]);
+        simd.write(&mut to[column * to_pitch..][..rows], line);
+    }
+}
+
 dispatch! {
-    /// Transposes whole squares that were checked.
-    fn transpose_squares(
+    /// A transpose whose slices were checked.
+    fn transpose_checked(
         simd,
         from: &[f32],
         size: [usize; 2],
@@ -128,8 +152,30 @@ dispatch! {
         to: &mut [f32],
         to_pitch: usize,
     ) {
+        transpose_by(simd, from, size, from_pitch, to, to_pitch);
+    }
+}
+
+#[inline(always)]
+fn transpose_by<S: Simd>(
+    simd: S,
+    from: &[f32],
+    [rows, columns]: [usize; 2],
+    from_pitch: usize,
+    to: &mut [f32],
+    to_pitch: usize,
+) {
+    if rows >= S::LANES && columns >= S::LANES {
         // SAFETY: `transpose` has checked the slices.
-        unsafe { squares(simd, from, size, from_pitch, to, to_pitch) };
+        return unsafe { squares(simd, from, [rows, columns], from_pitch, to, to_pitch) };
+    }
+    for row in (0..rows).step_by(S::LANES) {
+        for column in (0..columns).step_by(S::LANES) {
+            let size = [(rows - row).min(S::LANES), (columns - column).min(S::LANES)];
+            let from = &from[row * from_pitch + column..];
+            let to = &mut to[column * to_pitch + row..];
+            part(simd, from, size, from_pitch, to, to_pitch);
+        }
     }
 }
 
@@ -179,11 +225,12 @@ mod tests {
         }
     }
 
+    const SIZES: [[usize; 2]; 9] =
+        [[1, 1], [16, 16], [19, 35], [40, 7], [7, 40], [15, 15], [3, 5], [16, 1], [24, 17]];
+
     #[test]
     fn rows_become_columns() {
-        for (isa, [rows, columns]) in
-            isas().flat_map(|isa| [[1, 1], [16, 16], [19, 35], [40, 7]].map(|size| (isa, size)))
-        {
+        for (isa, [rows, columns]) in isas().flat_map(|isa| SIZES.map(|size| (isa, size))) {
             let from: Vec<f32> = (0..rows * (columns + 3)).map(|at| at as f32).collect();
             let mut to = vec![-1.0; columns * (rows + 2)];
             transpose(isa, &from, [rows, columns], columns + 3, &mut to, rows + 2);
@@ -191,6 +238,8 @@ mod tests {
                 let expected = from[row * (columns + 3) + column];
                 assert_eq!(to[column * (rows + 2) + row], expected, "{isa}, {rows}, {columns}");
             }
+            let between = to.chunks(rows + 2).flat_map(|column| &column[rows..]);
+            assert!(between.copied().all(|number| number == -1.0), "{isa}, {rows}, {columns}");
         }
     }
 }

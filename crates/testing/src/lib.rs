@@ -6,11 +6,13 @@ mod closeness;
 mod devices;
 #[cfg(feature = "burn")]
 mod gradient;
+mod normal;
 mod scattered;
 pub mod tolerance;
 
 // Making and comparing numbers.
 pub use closeness::{Numbers, assert_close, assert_close_to_largest, relative_error};
+pub use normal::normal;
 pub use scattered::{scattered, scattered_to};
 pub use tolerance::Tolerance;
 

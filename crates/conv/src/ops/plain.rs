@@ -1,7 +1,7 @@
 //! The same operations by burn's own: for other backends, and as the reference in tests.
 
 use burn::tensor::Tensor;
-use burn::tensor::activation::{leaky_relu, relu, silu};
+use burn::tensor::activation::{gelu, leaky_relu, relu, silu};
 use burn::tensor::module;
 use burn::tensor::ops::ConvOptions;
 use updraft_simd::mark_plain;
@@ -25,6 +25,7 @@ pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> 
         Activation::Identity => x,
         Activation::Relu => relu(x),
         Activation::Silu => silu(x),
+        Activation::Gelu => gelu(x),
         Activation::LeakyRelu(slope) => leaky_relu(x, f64::from(slope.get())),
         // Not burn's `elu`, whose gradient is NaN where `exp(x)` is infinite.
         Activation::Elu => relu(x.clone()) + x.clamp_max(0.0).exp().sub_scalar(1.0),

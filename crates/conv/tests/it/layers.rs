@@ -13,13 +13,14 @@ use updraft_testing::{
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
-const ACTIVATIONS: [Activation; 6] = [
+const ACTIVATIONS: [Activation; 7] = [
     Activation::Identity,
     Activation::Relu,
     Activation::Silu,
     Activation::Elu,
     Activation::Relu6,
     Activation::HardSwish,
+    Activation::Gelu,
 ];
 
 fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {

@@ -3,11 +3,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _mm_cvtsi64_si128, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_floor_ps,
-    _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
-    _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_permute2f128_ps,
+    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _mm_cvtsi64_si128, _mm_loadu_ps, _mm_unpackhi_ps,
+    _mm_unpacklo_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_blend_epi16,
+    _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32,
+    _mm256_cvtps_epi32, _mm256_div_ps, _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps,
+    _mm256_mul_ps, _mm256_or_si256, _mm256_permute_ps, _mm256_permute2f128_ps, _mm256_set_m128,
     _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_slli_epi32,
     _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
@@ -238,6 +239,24 @@ impl Simd for Avx2 {
             // SAFETY: the caller promises every column.
             unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
+    }
+
+    #[inline(always)]
+    fn swap_neighbors(self, a: __m256) -> __m256 {
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
+        unsafe { _mm256_permute_ps::<0b10_11_00_01>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_twice(self, from: *const f32) -> __m256 {
+        // SAFETY: the caller promises four numbers.
+        let half = unsafe { _mm_loadu_ps(from) };
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
+        let low = unsafe { _mm_unpacklo_ps(half, half) };
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
+        let high = unsafe { _mm_unpackhi_ps(half, half) };
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
+        unsafe { _mm256_set_m128(high, low) }
     }
 
     #[inline(always)]

@@ -3,15 +3,16 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512,
-    _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
-    _mm512_mask_cmpeq_epi32_mask, _mm512_mask_storeu_ps, _mm512_maskz_compress_epi32,
-    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_maskz_mov_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_roundscale_ps, _mm512_set1_epi32,
+    __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _mm256_loadu_ps, _mm512_add_epi32, _mm512_add_ps,
+    _mm512_and_si512, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castps256_ps512,
+    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_mask_cmpeq_epi32_mask, _mm512_mask_storeu_ps,
+    _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps,
+    _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512,
+    _mm512_permute_ps, _mm512_permutexvar_ps, _mm512_roundscale_ps, _mm512_set1_epi32,
     _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_slli_epi32,
-    _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
-    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    _mm512_srli_epi32, _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd,
+    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 use super::Simd;
@@ -229,6 +230,38 @@ impl Simd for Avx512 {
             // SAFETY: the caller promises every column.
             unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
+    }
+
+    #[inline(always)]
+    fn swap_neighbors(self, a: __m512) -> __m512 {
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
+        unsafe { _mm512_permute_ps::<0b10_11_00_01>(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_twice(self, from: *const f32) -> __m512 {
+        // SAFETY: the caller promises eight numbers.
+        let half = unsafe { _mm256_loadu_ps(from) };
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
+        let half = unsafe { _mm512_castps256_ps512(half) };
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
+        let places = unsafe { _mm512_srli_epi32::<1>(self.counted()) };
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
+        unsafe { _mm512_permutexvar_ps(places, half) }
+    }
+
+    #[inline(always)]
+    fn read(self, from: &[f32]) -> __m512 {
+        let lanes = u16::MAX.checked_shr(16_u32.saturating_sub(from.len() as u32)).unwrap_or(0);
+        // SAFETY: the mask keeps to the numbers of the slice.
+        unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn write(self, to: &mut [f32], vector: __m512) {
+        let lanes = u16::MAX.checked_shr(16_u32.saturating_sub(to.len() as u32)).unwrap_or(0);
+        // SAFETY: the mask keeps to the numbers of the slice.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, vector) };
     }
 
     #[inline(always)]

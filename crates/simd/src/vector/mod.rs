@@ -156,6 +156,15 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// `to + column · to_pitch`; rows and columns do not overlap.
     unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize);
 
+    /// Exchanges the lanes of each pair of neighbors.
+    fn swap_neighbors(self, a: Self::Vector) -> Self::Vector;
+
+    /// Reads half a vector, each number into two neighboring lanes.
+    ///
+    /// # Safety
+    /// Half of [`LANES`](Self::LANES) numbers may be read.
+    unsafe fn load_twice(self, from: *const f32) -> Self::Vector;
+
     /// Writes the indices at which `keys` holds `wanted`, in rising order, and returns how many.
     ///
     /// What lies behind them in `to` is overwritten too.

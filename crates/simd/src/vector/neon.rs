@@ -6,8 +6,8 @@ use std::arch::aarch64::{
     vcvtnq_s32_f32, vcvtnq_u32_f32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vld1q_f32,
     vmulq_f32, vorrq_u32, vpaddq_f32, vreinterpretq_f32_f64, vreinterpretq_f32_s32,
     vreinterpretq_f32_u32, vreinterpretq_f64_f32, vreinterpretq_u32_f32, vreinterpretq_u32_s32,
-    vrndmq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_u32, vst1q_f32, vst1q_u32, vsubq_f32, vtrn1q_f32,
-    vtrn1q_f64, vtrn2q_f32, vtrn2q_f64,
+    vrev64q_f32, vrndmq_f32, vshlq_n_s32, vshlq_n_u32, vshrq_n_u32, vst1q_f32, vst1q_u32,
+    vsubq_f32, vtrn1q_f32, vtrn1q_f64, vtrn2q_f32, vtrn2q_f64, vzip1q_f32, vzip2q_f32,
 };
 
 use super::Simd;
@@ -191,6 +191,18 @@ impl Simd for Neon {
             unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
     }
+
+    #[inline(always)]
+    fn swap_neighbors(self, a: Two) -> Two {
+        // SAFETY: a value of the type proves that the CPU has NEON.
+        unsafe { swap_neighbors(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_twice(self, from: *const f32) -> Two {
+        // SAFETY: the caller promises four numbers; the CPU has NEON.
+        unsafe { load_twice(from) }
+    }
 }
 
 impl Neon {
@@ -249,6 +261,22 @@ fn divide(a: Two, b: Two) -> Two {
 #[target_feature(enable = "neon")]
 fn floor(a: Two) -> Two {
     [vrndmq_f32(a[0]), vrndmq_f32(a[1])]
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn swap_neighbors([low, high]: Two) -> Two {
+    [vrev64q_f32(low), vrev64q_f32(high)]
+}
+
+/// # Safety
+/// Four numbers may be read.
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn load_twice(from: *const f32) -> Two {
+    // SAFETY: the caller promises four numbers.
+    let half = unsafe { vld1q_f32(from) };
+    [vzip1q_f32(half, half), vzip2q_f32(half, half)]
 }
 
 #[inline]

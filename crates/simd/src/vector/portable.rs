@@ -178,6 +178,18 @@ impl Simd for Portable {
             unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
     }
+
+    #[inline(always)]
+    fn swap_neighbors(self, a: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| a[lane ^ 1])
+    }
+
+    #[inline(always)]
+    unsafe fn load_twice(self, from: *const f32) -> [f32; 8] {
+        // SAFETY: the caller promises four numbers.
+        let half = unsafe { from.cast::<[f32; 4]>().read() };
+        std::array::from_fn(|lane| half[lane / 2])
+    }
 }
 
 /// A loop, because compilers do not vectorize `array::from_fn`.

@@ -5,6 +5,7 @@
 //! Hendrycks, Gimpel 2016, arXiv:1606.08415, section 2.
 
 use updraft_simd::matrix::exponential;
+use updraft_simd::normal::{DENSITY_AT_0, MILLS_RATIO, MILLS_SLOPE};
 use updraft_simd::{Cut, Isa, Pieces, Simd, dispatch, over, threads};
 
 use super::PIECE_ROWS;
@@ -17,29 +18,17 @@ struct Normal<S: Simd> {
 }
 
 impl<S: Simd> Normal<S> {
-    /// `Φ(−|x|)` is the density times the ratio of Mills, a polynomial of `1/(1 + 0.29·|x|)` here: both
-    /// tails keep their relative precision, within 3 units in the last place.
+    /// `Φ(−|x|)` is the density times the ratio of Mills, a polynomial here: both tails
+    /// keep their relative precision, within 3 units in the last place.
     #[inline(always)]
     fn of(simd: S, x: S::Vector) -> Self {
-        /// Fitted for the smallest relative error, 6.5·10⁻⁸, of `|x|` up to 14.
-        const RATIO: [f32; 9] = [
-            0.096_412_54,
-            -0.474_413_25,
-            0.752_493_1,
-            -0.366_679_75,
-            0.460_586_84,
-            0.192_870_21,
-            0.303_359_57,
-            0.288_624_1,
-            6.067_957_4e-5,
-        ];
         let zero = simd.zero();
         // The second operand where one is NaN.
         let size = simd.larger(simd.subtract(zero, x), x);
         let one = simd.splat(1.0);
-        let t = simd.divide(one, simd.multiply_add(one, size, simd.splat(0.29)));
-        let mut ratio = simd.splat(RATIO[0]);
-        for &term in &RATIO[1..] {
+        let t = simd.divide(one, simd.multiply_add(one, size, simd.splat(MILLS_SLOPE)));
+        let mut ratio = simd.splat(MILLS_RATIO[0]);
+        for &term in &MILLS_RATIO[1..] {
             ratio = simd.multiply_add(simd.splat(term), ratio, t);
         }
         let half_square = simd.multiply(simd.multiply(simd.splat(-0.5), size), size);
@@ -49,9 +38,6 @@ impl<S: Simd> Normal<S> {
         Self { distribution, density }
     }
 }
-
-/// `1/√(2π)`.
-const DENSITY_AT_0: f32 = 0.398_942_3;
 
 /// Computes `y = gelu(x + bias)` of rows, in pieces of [`PIECE_ROWS`].
 pub(crate) fn bias_gelu<'a>(

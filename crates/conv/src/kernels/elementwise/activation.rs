@@ -39,6 +39,11 @@ pub enum Activation {
     /// # Source
     /// Howard et al. 2019, arXiv:1905.02244, section 5.2.
     HardSwish,
+    /// `z·Φ(z)` with the distribution function `Φ` of the normal distribution.
+    ///
+    /// # Source
+    /// Hendrycks, Gimpel 2016, arXiv:1606.08415, section 2.
+    Gelu,
 }
 
 /// The slope of a leaky rectifier below 0.
@@ -84,7 +89,7 @@ impl Activation {
             Self::Relu | Self::Relu6 => true,
             // A smaller slope takes normal numbers to -0.0, where the slope is that of 0.
             Self::LeakyRelu(Slope(slope)) => slope >= 1e-6,
-            Self::Identity | Self::Silu | Self::Elu | Self::HardSwish => false,
+            Self::Identity | Self::Silu | Self::Elu | Self::HardSwish | Self::Gelu => false,
         }
     }
 }
@@ -92,8 +97,8 @@ impl Activation {
 /// Numbers that one thread computes at a time.
 pub(crate) const PIECE: usize = 4096;
 
-/// Computes `y = activation(x)` into pieces of [`PIECE`] numbers; SiLU and ELU within 4 units in the
-/// last place.
+/// Computes `y = activation(x)` into pieces of [`PIECE`] numbers; SiLU, ELU and GELU within 4 units in
+/// the last place.
 pub(crate) fn activate_into<'a>(
     isa: Isa,
     activation: Activation,
@@ -126,8 +131,9 @@ pub(crate) fn activate_gradient<'a>(
 mod tests {
     use super::*;
     use updraft_simd::Cut;
+    use updraft_testing::normal;
 
-    const ALL: [Activation; 7] = [
+    const ALL: [Activation; 8] = [
         Activation::Identity,
         Activation::Relu,
         Activation::Silu,
@@ -135,6 +141,7 @@ mod tests {
         Activation::LeakyRelu(Slope::new(0.125)),
         Activation::Relu6,
         Activation::HardSwish,
+        Activation::Gelu,
     ];
 
     /// The function and its slope in f64, by their definitions.
@@ -153,6 +160,10 @@ mod tests {
             Activation::HardSwish if z >= 3.0 => [z, 1.0],
             Activation::HardSwish if z <= -3.0 => [0.0, 0.0],
             Activation::HardSwish => [z * (z + 3.0) / 6.0, z / 3.0 + 0.5],
+            Activation::Gelu => {
+                let [distribution, density] = normal(z);
+                [z * distribution, distribution + z * density]
+            }
         }
     }
 
@@ -202,8 +213,10 @@ mod tests {
                 assert!(same, "{isa} {activation:?} at {}: {given} is not {right}", x[i]);
             }
             // A rectifier's slope is 0 or 1; the slopes of the others depend on the point.
-            let shows =
-                matches!(activation, Activation::Silu | Activation::Elu | Activation::HardSwish);
+            let shows = matches!(
+                activation,
+                Activation::Silu | Activation::Elu | Activation::HardSwish | Activation::Gelu
+            );
             assert_eq!(dx[0].is_nan(), shows, "{isa} {activation:?}");
         }
     }
@@ -222,7 +235,7 @@ mod tests {
             assert_eq!(bits(of_x), bits(of_y), "{activation:?} {isa}");
         }
         let promised = ALL.map(Activation::has_slopes_of_its_result);
-        assert_eq!(promised, [false, true, false, false, true, true, false]);
+        assert_eq!(promised, [false, true, false, false, true, true, false, false]);
     }
 
     #[test]

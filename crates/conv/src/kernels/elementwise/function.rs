@@ -1,6 +1,7 @@
 //! The activations on vectors.
 
 use updraft_simd::dispatch;
+use updraft_simd::normal::{DENSITY_AT_0, MILLS_RATIO, MILLS_SLOPE};
 
 use super::activation::Activation;
 
@@ -133,6 +134,59 @@ impl Function for HardSwish {
     }
 }
 
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Gelu;
+
+impl Function for Gelu {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        z * Normal::of(z).distribution
+    }
+
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        let normal = Normal::of(z);
+        dy * (normal.distribution + z * normal.density)
+    }
+}
+
+/// `Φ` and its slope.
+struct Normal {
+    distribution: f32,
+    density: f32,
+}
+
+impl Normal {
+    /// `Φ(−|z|)` is the density times the ratio of Mills, so that both tails keep their relative
+    /// precision.
+    #[inline(always)]
+    fn of(z: f32) -> Self {
+        let size = z.abs();
+        let t = 1.0 / (1.0 + MILLS_SLOPE * size);
+        let mut ratio = MILLS_RATIO[0];
+        for &term in &MILLS_RATIO[1..] {
+            ratio = ratio * t + term;
+        }
+        let density = DENSITY_AT_0 * exponential_of_half_square(size);
+        let tail = density * ratio;
+        let distribution = if z < 0.0 { tail } else { 1.0 - tail };
+        Self { distribution, density }
+    }
+}
+
+/// `exp(−size²/2)`. The square is the exact one of the upper bits and a small rest: its rounding
+/// error would be one of the result's digits.
+#[inline(always)]
+fn exponential_of_half_square(size: f32) -> f32 {
+    /// The square is below the smallest power of two from here on; infinity has no rest.
+    const LARGEST: f32 = 16.0;
+
+    let size = if size > LARGEST { LARGEST } else { size };
+    let upper = f32::from_bits(size.to_bits() & 0xffff_f000);
+    let rest = (size - upper) * (size + upper);
+    Exponential::of_sum(-0.5 * (upper * upper), -0.5 * rest).value()
+}
+
 /// `exp(x) = 2^n·(1 + rest)`.
 ///
 /// `n` is the whole number next to `x/ln 2`, and `rest` is Taylor's series of `exp(r) − 1` for
@@ -145,6 +199,12 @@ struct Exponential {
 impl Exponential {
     #[inline(always)]
     fn of(x: f32) -> Self {
+        Self::of_sum(x, 0.0)
+    }
+
+    /// The exponential of `x + small`, where `small` changes `x/ln 2` by less than a half.
+    #[inline(always)]
+    fn of_sum(x: f32, small: f32) -> Self {
         /// Adding it rounds to an integer in the lowest bits.
         const ROUNDER: f32 = 12_582_912.0;
         /// `ln 2` in two parts; products of the first with whole numbers to 2⁹ are exact.
@@ -155,7 +215,7 @@ impl Exponential {
         let x = if x < -88.0 { -88.0 } else { x };
         let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
         let n = rounded - ROUNDER;
-        let r = (x - n * LN_2[0]) - n * LN_2[1];
+        let r = (x - n * LN_2[0]) - n * LN_2[1] + small;
         let mut series = 1.0 / 5040.0;
         for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
             series = series * r + term;
@@ -208,6 +268,10 @@ macro_rules! with_function {
             }
             $crate::kernels::Activation::HardSwish => {
                 let $function = $crate::kernels::elementwise::function::HardSwish;
+                $code
+            }
+            $crate::kernels::Activation::Gelu => {
+                let $function = $crate::kernels::elementwise::function::Gelu;
                 $code
             }
         }

@@ -276,7 +276,7 @@ pub(super) fn lines(by: &Normalization<'_>, mean: &[f32], variance: &[f32]) -> V
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use updraft_testing::scattered;
+    use updraft_testing::{normal, scattered};
 
     use super::*;
 
@@ -300,13 +300,14 @@ mod tests {
 
     const EPSILON: f64 = 1e-5;
 
-    const ALL: [Activation; 6] = [
+    const ALL: [Activation; 7] = [
         Activation::Identity,
         Activation::Relu,
         Activation::Silu,
         Activation::Elu,
         Activation::Relu6,
         Activation::HardSwish,
+        Activation::Gelu,
     ];
 
     impl Case {
@@ -397,9 +398,9 @@ mod tests {
                     }
                     StatisticsOf::Others => (others[0][c], others[1][c], 0.0),
                 };
-                let normal = |i: usize| (x[i] - mean) / (variance + EPSILON).sqrt();
+                let normalized = |i: usize| (x[i] - mean) / (variance + EPSILON).sqrt();
                 let before = |i: usize| {
-                    normal(i) * gamma[c] + beta[c] + residual.as_ref().map_or(0.0, |r| r[i])
+                    normalized(i) * gamma[c] + beta[c] + residual.as_ref().map_or(0.0, |r| r[i])
                 };
                 let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
                 let slope = |i: usize| match (self.activation, before(i)) {
@@ -413,10 +414,11 @@ mod tests {
                     (Activation::HardSwish, z) if z >= 3.0 => 1.0,
                     (Activation::HardSwish, z) if z <= -3.0 => 0.0,
                     (Activation::HardSwish, z) => z / 3.0 + 0.5,
+                    (Activation::Gelu, z) => normal(z)[0] + z * normal(z)[1],
                 };
                 let passed = |i: usize| dy[i] * slope(i);
                 dbeta[c] = all.clone().map(passed).sum();
-                dgamma[c] = all.clone().map(|i| passed(i) * normal(i)).sum();
+                dgamma[c] = all.clone().map(|i| passed(i) * normalized(i)).sum();
                 for i in all {
                     let z = before(i);
                     y[i] = match self.activation {
@@ -429,8 +431,9 @@ mod tests {
                         }
                         Activation::Relu6 => z.clamp(0.0, 6.0),
                         Activation::HardSwish => z * (z + 3.0).clamp(0.0, 6.0) / 6.0,
+                        Activation::Gelu => z * normal(z)[0],
                     };
-                    let moved = (dbeta[c] + normal(i) * dgamma[c]) / count * centres;
+                    let moved = (dbeta[c] + normalized(i) * dgamma[c]) / count * centres;
                     dx[i] = gamma[c] / (variance + EPSILON).sqrt() * (passed(i) - moved);
                     dresidual[i] = passed(i);
                 }

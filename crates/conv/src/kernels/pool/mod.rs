@@ -2,6 +2,7 @@
 
 mod plane;
 mod pooling;
+mod squares;
 
 #[cfg(any(test, feature = "burn"))]
 pub(crate) use pooling::{Divisor, PoolShape};

@@ -41,6 +41,19 @@ impl Plane<'_> {
     }
 }
 
+impl Plane<'_> {
+    /// The width and the windows of a row, if every window is two rows and two columns next to the
+    /// one before.
+    pub(super) fn squares(&self) -> Option<[usize; 2]> {
+        let [rows, columns] = self.windows;
+        let are_pairs = rows.iter().enumerate().all(|(index, window)| {
+            let Window { start, count, step, .. } = *window;
+            (start, count, step) == (2 * index, 2, 1)
+        });
+        (are_pairs && self.has_pairs()).then_some([self.size[1], columns.len()])
+    }
+}
+
 impl Window {
     /// The depth of a feature map.
     pub(super) const ONE: Self = Self { start: 0, count: 1, step: 1, divisor: 1 };
@@ -58,13 +71,13 @@ impl Window {
 
 /// The larger; NaN is larger than all.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
+pub(super) fn larger(a: f32, b: f32) -> f32 {
     if b > a || b.is_nan() { b } else { a }
 }
 
 /// Whether a number is the maximum of a window in place of one before it.
 #[inline(always)]
-fn replaces(number: f32, best: f32) -> bool {
+pub(super) fn replaces(number: f32, best: f32) -> bool {
     number > best || (number.is_nan() && !best.is_nan())
 }
 

@@ -3,6 +3,7 @@
 use updraft_simd::{Isa, Pieces, over, threads};
 
 use super::plane::{self, Plane};
+use super::squares;
 use crate::kernels::geometry::{
     DILATION, GeometryError, INPUT, STRIDE, at_least_one, axis_in_errors, windows_along,
 };
@@ -150,6 +151,12 @@ impl<const D: usize> PoolGeometry<D> {
         (D > 2).then(|| &self.windows[0][..])
     }
 
+    /// Width and windows of a row of a feature map whose maxima are of
+    /// [squares](Plane::squares).
+    fn maxima_of_squares(&self, pooling: Pooling) -> Option<[usize; 2]> {
+        (D == 2 && pooling == Pooling::Max).then(|| self.plane().squares())?
+    }
+
     /// Numbers of a slice of a volume.
     fn slice(&self) -> usize {
         if D > 2 { self.plane().input_len() } else { 0 }
@@ -236,9 +243,13 @@ pub(crate) fn pool_into<'a, const D: usize>(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     let (vectors, plane) = (isa.vectors(), geometry.plane());
     let has_apart_pairs = plane.has_apart_pairs();
+    let maxima = geometry.maxima_of_squares(pooling);
     let (_, mut own) = scratch.split(0, threads(asked_threads), geometry.own_len());
     over(y, &mut own, |index, y, own| {
         let x = &x[index * geometry.input_plane()..][..geometry.input_plane()];
+        if let Some(sizes) = maxima {
+            return squares::maxima(vectors, sizes, x, y);
+        }
         let [joined, row] = geometry.parts(own);
         let Some(depths) = geometry.depths() else {
             return plane::pool(vectors, pooling, plane, x, y, row);
@@ -277,10 +288,14 @@ pub(crate) fn pool_gradient_into<'a, const D: usize>(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let (vectors, plane) = (isa.vectors(), geometry.plane());
+    let maxima = geometry.maxima_of_squares(pooling);
     let (_, mut own) = scratch.split(0, threads(asked_threads), geometry.own_len());
     over(dx, &mut own, |index, dx, own| {
         let x = &x[index * geometry.input_plane()..][..geometry.input_plane()];
         let dy = &dy[index * geometry.output_plane()..][..geometry.output_plane()];
+        if let Some(sizes) = maxima {
+            return squares::gradients(vectors, sizes, [x, dy], dx);
+        }
         let [shared, row] = geometry.parts(own);
         dx.fill(0.0);
         let Some(depths) = geometry.depths() else {
