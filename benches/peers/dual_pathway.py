@@ -169,3 +169,21 @@ def by_formula(network):
             elif name.startswith("classifier.") and name.endswith(".bias"):
                 parameter.zero_()
     return model
+
+
+def in_evaluation(network):
+    """The network with weights, norms and running statistics of benches/src/network.rs."""
+    model = by_formula(network).eval()
+    with torch.no_grad():
+        for name, norm in model.named_modules():
+            if not isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                continue
+            for part, value, center in (
+                ("gamma", norm.weight, 1),
+                ("beta", norm.bias, 0),
+                ("running_mean", norm.running_mean, 0),
+                ("running_var", norm.running_var, 1),
+            ):
+                drawn = formula.tensor(f"{name}.{part}", value.shape, 0.25) + np.float32(center)
+                value.copy_(torch.from_numpy(drawn))
+    return model

@@ -94,10 +94,10 @@ def network(problem, threads, folder):
     return once, lambda: {"answer": once().astype(np.float64).ravel()}
 
 
-def deep(problem, threads, folder):
+def of_file(images, threads, folder):
+    """Our own file, on a batch of images."""
     running = session(os.path.join(folder, "model.onnx"), threads)
-    shape = (problem["batch"], 3, problem["side"], problem["side"])
-    feed = {"image": formula.tensor("x", shape, 1.0)}
+    feed = {running.get_inputs()[0].name: images}
 
     def once():
         return running.run(None, feed)[0]
@@ -105,7 +105,23 @@ def deep(problem, threads, folder):
     return once, lambda: {"answer": once().astype(np.float64).ravel()}
 
 
-KINDS = {"int8_product": product, "int8_network": network, "int8_deep": deep}
+def deep(problem, threads, folder):
+    shape = (problem["batch"], 3, problem["side"], problem["side"])
+    return of_file(formula.tensor("x", shape, 1.0), threads, folder)
+
+
+def dual_pathway(problem, threads, folder):
+    side = problem["network"]["side"]
+    images = formula.tensor("images", (problem["batch"], 3, side, side), 1.7)
+    return of_file(images, threads, folder)
+
+
+KINDS = {
+    "int8_product": product,
+    "int8_network": network,
+    "int8_deep": deep,
+    "int8_dual_pathway": dual_pathway,
+}
 
 
 def prepare(problem, _strategy, folder, threads):

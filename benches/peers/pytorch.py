@@ -1,4 +1,4 @@
-"""PyTorch as a peer: the catalogue's problems in eager mode, NCHW or channels-last."""
+"""PyTorch as a peer: the catalogue's problems, NCHW or channels-last; networks also compiled."""
 
 import os
 
@@ -16,8 +16,9 @@ def prepare(problem, strategy, folder, threads):
     layout = (
         torch.channels_last if strategy.endswith("-channels-last") else torch.contiguous_format
     )
-    if problem["kind"] == "train_step" and strategy.endswith("-compiled"):
-        once, outputs = compiled_train_step(problem)
+    if strategy.endswith("-compiled"):
+        compute = COMPILED[problem["kind"]]
+        once, outputs = compute(problem, torch.channels_last, folder, compiles=True)
         return once, outputs, f"PyTorch {torch.__version__}, {worker.place(threads)}"
     if problem["kind"] == "photos":
         layout = (strategy.endswith("-pillow"), threads)
@@ -142,8 +143,7 @@ def train_step(problem, layout, _folder, compiles=False):
     images = load("images", (batch, 3, network["side"], network["side"]), 1.7, layout)
     labels = (torch.arange(batch) * 7 % network["classes"]).to(worker.device())
     optimizer = adamw(model)
-    # Launches of the forward and the backward pass are replayed as graphs.
-    forward = torch.compile(model, mode="reduce-overhead") if compiles else model
+    forward = compiled(model) if compiles else model
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -157,8 +157,22 @@ def train_step(problem, layout, _folder, compiles=False):
     return step, lambda: {"losses": [step()[0] for _ in range(4)]}
 
 
-def compiled_train_step(problem):
-    return train_step(problem, torch.channels_last, None, compiles=True)
+def compiled(model):
+    # On a GPU, launches of the forward and the backward pass are replayed as graphs.
+    return torch.compile(model, mode="reduce-overhead" if worker.on_gpu() else None)
+
+
+def dual_pathway_inference(problem, layout, _folder, compiles=False):
+    network, side = problem["network"], problem["network"]["side"]
+    model = dual_pathway.in_evaluation(network).to(worker.device(), memory_format=layout)
+    images = load("images", (problem["batch"], 3, side, side), 1.7, layout)
+    forward = compiled(model) if compiles else model
+
+    def once():
+        with torch.inference_mode():
+            return forward(images)
+
+    return once, lambda: {"y": numbers(once())}
 
 
 def adamw(model):
@@ -280,11 +294,13 @@ KINDS = {
     "conv2d": conv2d,
     "batch_norm": batch_norm,
     "train_step": train_step,
+    "dual_pathway_inference": dual_pathway_inference,
     "optimizer": optimizer,
     "decode": decode,
     "photos": photos,
     "gather": gather,
 }
+COMPILED = {"train_step": train_step, "dual_pathway_inference": dual_pathway_inference}
 
 if __name__ == "__main__":
     worker.serve(prepare)

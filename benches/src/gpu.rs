@@ -109,7 +109,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     match problem {
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::Matmul(_) => vec![of("pytorch", "pytorch.py")],
-        Problem::TrainStep(_) => {
+        Problem::TrainStep(_) | Problem::DualPathwayInference(_) => {
             let peers = ["pytorch", "pytorch-channels-last", COMPILED];
             peers.map(|id| of(id, "pytorch.py")).to_vec()
         }

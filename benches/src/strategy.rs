@@ -162,7 +162,13 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     if matches!(problem, Problem::UNet(of) if of.pass == Pass::Training) {
         strategies.push(here(&format!("updraft-{RECOMPUTE}"), Role::Variant));
     }
-    if matches!(problem, Problem::Int8Network(_) | Problem::Int8Deep(_) | Problem::Int8Layer(_)) {
+    if matches!(
+        problem,
+        Problem::Int8Network(_)
+            | Problem::Int8Deep(_)
+            | Problem::Int8DualPathway(_)
+            | Problem::Int8Layer(_)
+    ) {
         strategies.push(here(&format!("updraft-{FLOATS}"), Role::Variant));
     }
     if is_on_tensors(problem) {
@@ -243,7 +249,7 @@ fn is_on_tensors(problem: &Problem) -> bool {
         Problem::Conv2d(convolution) => convolution.pass.is_on_tensors(),
         Problem::Conv3d(convolution) => convolution.pass.is_on_tensors(),
         // In f32 it is a strategy of ours.
-        Problem::Int8Layer(_) | Problem::Int8Deep(_) => false,
+        Problem::Int8Layer(_) | Problem::Int8Deep(_) | Problem::Int8DualPathway(_) => false,
         Problem::Calibrate(_) | Problem::PrepareTable(_) => false,
         _ => true,
     }
@@ -274,6 +280,9 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Conv3d(_) | Problem::VolumeLayer(_) | Problem::UNet(_) | Problem::Sliding(_) => {
             NETWORK_PEERS.map(|id| of(id, "volumes.py")).to_vec()
         }
+        Problem::DualPathwayInference(_) => NETWORK_PEERS.map(python).to_vec(),
+        // A step on photographs takes burn-candle a minute.
+        Problem::TrainStep(step) if step.network.side > 64 => NETWORK_PEERS.map(python).to_vec(),
         Problem::Conv2d(_) if !is_on_tensors(problem) => both_layouts(),
         Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::TrainStep(_) => {
             both_layouts().into_iter().chain([candle()]).collect()
@@ -303,7 +312,9 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
             }
         }
         Problem::Int8Layer(_) => vec![of("onnxruntime", "onnx_layers.py")],
-        Problem::Int8Deep(_) => vec![of("onnxruntime", "onnx_runtime.py")],
+        Problem::Int8Deep(_) | Problem::Int8DualPathway(_) => {
+            vec![of("onnxruntime", "onnx_runtime.py")]
+        }
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }

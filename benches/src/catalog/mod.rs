@@ -2,13 +2,13 @@
 
 mod quant;
 
-use crate::network::CIFAR10;
-use crate::network::Network;
+use crate::network::{CIFAR10, Network, PHOTOGRAPHS};
 use crate::problem::batch_norm::BatchNorm;
 use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
 use crate::problem::dual_autoencoder::DualAutoencoderPass;
+use crate::problem::dual_pathway::DualPathwayInference;
 use crate::problem::gather::Gather;
 use crate::problem::kan_basis::{BASES, KanBasis};
 use crate::problem::kan_basis_conv::KanBasisConv;
@@ -266,6 +266,15 @@ pub(crate) fn entries() -> Vec<Entry> {
     add(
         Problem::TrainStep(TrainStep { network: full_size, batch: 128 }),
         "the same network at the full size of its images",
+    );
+    let (network, batch) = (PHOTOGRAPHS, 8);
+    add(
+        Problem::TrainStep(TrainStep { network, batch }),
+        "a training step of the dual-pathway network on photographs",
+    );
+    add(
+        Problem::DualPathwayInference(DualPathwayInference { network, batch }),
+        "its forward pass in evaluation",
     );
     let wide = Network { channels: 256, ..CIFAR10 };
     for (algorithm, network, about) in [

@@ -1,7 +1,9 @@
 //! Layers and networks in eight bits.
 
+use crate::network::PHOTOGRAPHS;
 use crate::problem::Problem;
 use crate::problem::calibrate::{Calibrate, Method};
+use crate::problem::dual_pathway::Int8DualPathway;
 use crate::problem::four_bit_product::FourBitProduct;
 use crate::problem::int8_deep::{Family, Int8Deep};
 use crate::problem::int8_layer::{Int8Layer, LayerKind};
@@ -85,6 +87,10 @@ pub(super) fn add(add: &mut impl FnMut(Problem, &'static str)) {
             add(Problem::Int8Deep(deep), about);
         }
     }
+    add(
+        Problem::Int8DualPathway(Int8DualPathway { network: PHOTOGRAPHS, batch: 8 }),
+        "the dual-pathway network on photographs, in eight bits",
+    );
     let narrow = Shape::Residual { channels: 16, side: 32 };
     for (method, about) in [
         (Method::MinMax, "ranges from 512 images, by their ends"),

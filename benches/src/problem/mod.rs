@@ -6,6 +6,7 @@ pub(crate) mod conv2d;
 pub(crate) mod conv3d;
 pub(crate) mod decode;
 pub(crate) mod dual_autoencoder;
+pub(crate) mod dual_pathway;
 pub(crate) mod four_bit_product;
 pub(crate) mod gather;
 pub(crate) mod int8_deep;
@@ -73,6 +74,8 @@ pub(crate) enum Problem {
     UNet(unet::UNetPass),
     Sliding(sliding::Sliding),
     DualAutoencoder(dual_autoencoder::DualAutoencoderPass),
+    DualPathwayInference(dual_pathway::DualPathwayInference),
+    Int8DualPathway(dual_pathway::Int8DualPathway),
     Transformer(transformer::Transformer),
 }
 
@@ -106,6 +109,8 @@ impl Problem {
             Self::UNet(task) => task,
             Self::Sliding(task) => task,
             Self::DualAutoencoder(task) => task,
+            Self::DualPathwayInference(task) => task,
+            Self::Int8DualPathway(task) => task,
             Self::Transformer(task) => task,
         }
     }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Losses, StepContext, StepSettings, StreamError, cross_entropy};
 
-use crate::formula;
 use crate::network::Network;
 use crate::problem::repeated::{Steps, ToF64, reference_losses};
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
@@ -26,7 +25,7 @@ pub(crate) struct TrainStep {
 impl TrainStep {
     fn images(&self) -> TensorData {
         let shape = [self.batch, 3, self.network.side, self.network.side];
-        TensorData::new(formula::tensor("images", shape.iter().product(), 1.7), shape)
+        TensorData::new(self.network.images("images", self.batch), shape)
     }
 
     fn labels(&self) -> TensorData {
@@ -42,7 +41,10 @@ impl Task for TrainStep {
     }
 
     fn small(&self) -> Problem {
-        Problem::TrainStep(Self { network: self.network.small(), batch: 12 })
+        let network = self.network.small_in_training();
+        // The reference in f64 of many channels takes seconds for more samples.
+        let batch = if network == self.network.small() { 12 } else { 4 };
+        Problem::TrainStep(Self { network, batch })
     }
 
     fn work(&self) -> Work {
