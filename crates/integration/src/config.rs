@@ -69,6 +69,23 @@ impl fmt::Display for IntegrationPoint {
     }
 }
 
+/// Where an integration takes the weights of its streams from.
+///
+/// In a new network both kinds apply the same weights to every sample: the softmax of ½ for each
+/// pathway and 0 for the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateKind {
+    /// One learned weight of each stream, the same for every sample: `softmax(logits)`.
+    #[default]
+    Static,
+    /// The weights depend on the sample: `softmax(linear(relu(norm(linear(p)))))`, where `p` are
+    /// the means of the feature maps of all streams that exist at the place. The hidden layer is as
+    /// wide as one stream; the last layer begins with weights of 0 and a bias of ½ for each pathway
+    /// and 0 for the stream.
+    Adaptive,
+}
+
 /// How the images were normalized before they reach the network: `(rgb − mean) / std`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,6 +134,9 @@ pub struct DualPathwayConfig {
     /// Where the pathways are integrated before the pooled integration, which is always there.
     #[serde(default = "all_points")]
     pub integration_points: Vec<IntegrationPoint>,
+    /// Where the integrations take the weights of the streams from.
+    #[serde(default)]
+    pub gate: GateKind,
     /// How brightness is computed.
     #[serde(default)]
     pub brightness: BrightnessKind,
@@ -134,7 +154,8 @@ fn all_points() -> Vec<IntegrationPoint> {
 }
 
 impl DualPathwayConfig {
-    /// A shallow network integrated after every stage, without dropout, at full image size.
+    /// A shallow network integrated after every stage by static gates, without dropout, at full
+    /// image size.
     pub fn new(classes: usize, channels: usize) -> Self {
         Self {
             classes,
@@ -143,6 +164,7 @@ impl DualPathwayConfig {
             stem_stride: one(),
             dropout: 0.0,
             integration_points: all_points(),
+            gate: GateKind::default(),
             brightness: BrightnessKind::default(),
             normalization: Normalization::default(),
         }
@@ -173,6 +195,13 @@ impl DualPathwayConfig {
     #[must_use]
     pub fn with_integration_points(mut self, points: Vec<IntegrationPoint>) -> Self {
         self.integration_points = points;
+        self
+    }
+
+    /// Sets [`gate`](Self::gate).
+    #[must_use]
+    pub fn with_gate(mut self, gate: GateKind) -> Self {
+        self.gate = gate;
         self
     }
 

@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
-use crate::config::DualPathwayConfig;
+use crate::config::{DualPathwayConfig, GateKind};
 use crate::network::DualPathwayNet;
 use crate::single::SinglePathwayConfig;
 
@@ -38,12 +38,14 @@ pub(crate) fn of_dual(config: &DualPathwayConfig, image: [usize; 2]) -> u64 {
         }
         if integrated.contains(&stage) {
             weights += 3 * output * output;
+            sum += of_adaptive(config.gate, output, is_streaming);
             is_streaming = true;
         }
         sum += weights * positions(image, config.stem_stride, stage);
         input = output;
     }
-    (sum + 3 * input * input + of_classifier(input, config.classes)) as u64
+    let pooled = 3 * input * input + of_adaptive(config.gate, input, is_streaming);
+    (sum + pooled + of_classifier(input, config.classes)) as u64
 }
 
 /// The same of a network of one pathway.
@@ -68,6 +70,15 @@ fn positions(image: [usize; 2], stem_stride: usize, stage: usize) -> usize {
 const fn of_blocks([input, output]: [usize; 2], blocks: usize, is_strided: bool) -> usize {
     let shortcut = if is_strided || input != output { input * output } else { 0 };
     9 * input * output + 9 * output * output + shortcut + (blocks - 1) * 18 * output * output
+}
+
+/// The weights of the layers that choose the weights of the streams, on pooled features.
+const fn of_adaptive(gate: GateKind, channels: usize, is_streaming: bool) -> usize {
+    let streams = if is_streaming { 3 } else { 2 };
+    match gate {
+        GateKind::Static => 0,
+        GateKind::Adaptive => streams * channels * channels + channels * streams,
+    }
 }
 
 /// The weights of the classifier.
@@ -126,10 +137,16 @@ mod tests {
         let points = [vec![IntegrationPoint::All], vec![IntegrationPoint::Early], vec![]];
         for (points, depth) in points.into_iter().zip([Depth::Shallow, Depth::Medium, Depth::Deep])
         {
-            for (stride, image) in [(1, [32, 32]), (2, [31, 18])] {
+            let cases = [
+                (1, [32, 32], GateKind::Static),
+                (2, [31, 18], GateKind::Static),
+                (2, [31, 18], GateKind::Adaptive),
+            ];
+            for (stride, image, gate) in cases {
                 let config = DualPathwayConfig::new(7, 5)
                     .with_depth(depth)
                     .with_stem_stride(stride)
+                    .with_gate(gate)
                     .with_integration_points(points.clone());
                 let expected = config.init(&Device::flex()).multiply_adds(image);
                 assert_eq!(of_dual(&config, image), expected, "{config:?}");
@@ -159,6 +176,12 @@ mod tests {
         let gate = (2 * last * last + last * last) * 16;
         // Mix and projection of the pooled gate, then the classifier's two layers.
         let head = 2 * last * last + last * last + last * (last / 2) + (last / 2) * 3;
-        assert_eq!(net.multiply_adds([16, 16]), (stems + stages + gate + head) as u64);
+        let fixed = stems + stages + gate + head;
+        assert_eq!(net.multiply_adds([16, 16]), fixed as u64);
+
+        // Two streams at the stage, three at the pooled gate, whatever the size of the image.
+        let adaptive = 2 * last * last + 2 * last + 3 * last * last + 3 * last;
+        let net = config.with_gate(GateKind::Adaptive).init(&Device::flex());
+        assert_eq!(net.multiply_adds([16, 16]), (fixed + adaptive) as u64);
     }
 }

@@ -1,66 +1,16 @@
 //! The integration: a learned convex combination of the streams plus a nonlinear mix.
 
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::nn::{BatchNormConfig, Linear, LinearConfig};
-use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use updraft_conv::{Activation, BatchNorm, ConvNormActivation, join_channels, weighted_sum};
+use updraft_conv::{Activation, BatchNorm, ConvNormActivation, join_channels};
 use updraft_transformer::timed_linear;
 
-use crate::contribution::{Place, StageWeights};
+use crate::blend::{Arriving, Blend, Weights};
+use crate::classifier::pool;
+use crate::config::GateKind;
+use crate::contribution::Terms;
 use crate::residual::conv_norm;
-use crate::wide::wide;
-
-/// Whether a gate receives an integrated stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arriving {
-    Stream,
-    Nothing,
-}
-
-/// `α·color + β·brightness (+ γ·stream)`, the weights a softmax over the streams that exist.
-#[derive(Module, Debug)]
-pub(crate) struct Blend {
-    logits: Param<Tensor<1>>,
-}
-
-impl Blend {
-    /// Initial values as in the original: equal for both pathways, smaller for the stream.
-    fn new(arriving: Arriving, device: &Device) -> Self {
-        let logits = match arriving {
-            Arriving::Stream => Tensor::from_floats([0.5, 0.5, 0.0], device),
-            Arriving::Nothing => Tensor::from_floats([0.5, 0.5], device),
-        };
-        Self { logits: Param::from_tensor(logits) }
-    }
-
-    /// The weights as applied; they are computed only here.
-    fn weights(&self) -> Tensor<1> {
-        let logits = self.logits.val();
-        let compute = wide(logits.dtype());
-        softmax(logits.cast(compute), 0)
-    }
-
-    fn forward<const D: usize>(
-        &self,
-        color: Tensor<D>,
-        brightness: Tensor<D>,
-        stream: Option<Tensor<D>>,
-    ) -> Tensor<D> {
-        let weights = self.weights().cast(color.dtype());
-        weighted_sum([color, brightness].into_iter().chain(stream).collect(), weights)
-    }
-
-    pub(crate) fn report(&self, place: Place) -> StageWeights {
-        let weights: Vec<f64> = self.weights().into_data().convert::<f64>().iter().collect();
-        StageWeights {
-            stage: place,
-            color: weights[0],
-            brightness: weights[1],
-            stream: weights.get(2).copied(),
-        }
-    }
-}
 
 /// Integrates the feature maps of one stage.
 ///
@@ -73,23 +23,46 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(channels: usize, arriving: Arriving, device: &Device) -> Self {
+    pub(crate) fn new(
+        channels: usize,
+        arriving: Arriving,
+        kind: GateKind,
+        device: &Device,
+    ) -> Self {
         Self {
-            blend: Blend::new(arriving, device),
+            blend: Blend::new(channels, arriving, kind, device),
             mix: conv_norm([2 * channels, channels], 1, 1, Activation::Relu, device),
             project: conv_norm([channels, channels], 1, 1, Activation::Identity, device),
         }
     }
 
+    /// The integrated stream, and the weights that were applied.
     pub(crate) fn forward(
         &self,
         color: Tensor<4>,
         brightness: Tensor<4>,
         stream: Option<Tensor<4>>,
-    ) -> Tensor<4> {
+    ) -> (Tensor<4>, Weights) {
         let both = join_channels(color.clone(), brightness.clone());
-        let blend = self.blend.forward(color, brightness, stream);
-        self.project.forward_residual(self.mix.forward(both), blend)
+        let streams: Vec<_> = [color, brightness].into_iter().chain(stream).collect();
+        let weights = self.blend.weights(&streams, pool);
+        let blend = weights.blend(streams);
+        (self.project.forward_residual(self.mix.forward(both), blend), weights)
+    }
+
+    /// The integrated stream, and what it is the sum of. Running statistics of norms must not be
+    /// updated, because one norm runs twice.
+    pub(crate) fn terms(
+        &self,
+        color: Tensor<4>,
+        brightness: Tensor<4>,
+        stream: Option<Tensor<4>>,
+    ) -> (Tensor<4>, Terms) {
+        let hidden = self.mix.forward(join_channels(color.clone(), brightness.clone()));
+        let streams: Vec<_> = [color, brightness].into_iter().chain(stream).collect();
+        let weights = self.blend.weights(&streams, pool);
+        let terms = Terms::new(&streams, &weights, self.project.forward(hidden.clone()));
+        (self.project.forward_residual(hidden, weights.blend(streams)), terms)
     }
 
     pub(crate) fn blend(&self) -> &Blend {
@@ -109,64 +82,57 @@ pub(crate) struct PooledGate {
 }
 
 impl PooledGate {
-    pub(crate) fn new(channels: usize, arriving: Arriving, device: &Device) -> Self {
+    pub(crate) fn new(
+        channels: usize,
+        arriving: Arriving,
+        kind: GateKind,
+        device: &Device,
+    ) -> Self {
         let linear =
             |input: usize| LinearConfig::new(input, channels).with_bias(false).init(device);
         Self {
-            blend: Blend::new(arriving, device),
+            blend: Blend::new(channels, arriving, kind, device),
             mix: linear(2 * channels),
             norm: BatchNorm::new(&BatchNormConfig::new(channels), device),
             project: linear(channels),
         }
     }
 
+    /// The integrated features, and the weights that were applied.
     pub(crate) fn forward(
         &self,
         color: Tensor<2>,
         brightness: Tensor<2>,
         stream: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let hidden = self.norm.forward_activated(timed_linear(&self.mix, both), Activation::Relu);
-        self.blend.forward(color, brightness, stream) + timed_linear(&self.project, hidden)
+    ) -> (Tensor<2>, Weights) {
+        let hidden = self.hidden(color.clone(), brightness.clone());
+        let streams: Vec<_> = [color, brightness].into_iter().chain(stream).collect();
+        // The features are means already.
+        let weights = self.blend.weights(&streams, |features| features);
+        (weights.blend(streams) + timed_linear(&self.project, hidden), weights)
+    }
+
+    /// The integrated features, and what they are the sum of.
+    pub(crate) fn terms(
+        &self,
+        color: Tensor<2>,
+        brightness: Tensor<2>,
+        stream: Option<Tensor<2>>,
+    ) -> (Tensor<2>, Terms) {
+        let hidden = self.hidden(color.clone(), brightness.clone());
+        let streams: Vec<_> = [color, brightness].into_iter().chain(stream).collect();
+        let weights = self.blend.weights(&streams, |features| features);
+        let mix = timed_linear(&self.project, hidden);
+        let terms = Terms::new(&streams, &weights, mix.clone());
+        (weights.blend(streams) + mix, terms)
     }
 
     pub(crate) fn blend(&self) -> &Blend {
         &self.blend
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use updraft_testing::{Numbers, assert_close, devices, tolerance};
-
-    use super::*;
-
-    #[test]
-    fn the_reported_weights_are_the_applied_ones() {
-        for device in devices() {
-            let one = || Tensor::<2>::ones([1, 1], &device);
-            let zero = || Tensor::<2>::zeros([1, 1], &device);
-            for arriving in [Arriving::Nothing, Arriving::Stream] {
-                let mut blend = Blend::new(arriving, &device);
-                let learned = [1.5, -0.5, 0.25_f64];
-                let count = blend.logits.val().dims()[0];
-                let learned = Tensor::from_data(&learned[..count], &device);
-                blend.logits = Param::from_tensor(learned);
-                let report = blend.report(Place::Pooled);
-                let stream = |value: Tensor<2>| (arriving == Arriving::Stream).then_some(value);
-                let applied = |color, brightness, value| {
-                    blend.forward(color, brightness, stream(value)).numbers()
-                };
-                assert_close(&applied(one(), zero(), zero()), &[report.color], tolerance::F32);
-                let brightness = applied(zero(), one(), zero());
-                assert_close(&brightness, &[report.brightness], tolerance::F32);
-                let third = report.stream.unwrap_or(0.0);
-                assert_close(&applied(zero(), zero(), one()), &[third], tolerance::F32);
-                // e^1.5 / (e^1.5 + e^-0.5 (+ e^0.25)), by hand.
-                let expected = if count == 2 { 0.880_797_08 } else { 0.703_313_98 };
-                assert_close(&report.color, &expected, tolerance::F32);
-            }
-        }
+    fn hidden(&self, color: Tensor<2>, brightness: Tensor<2>) -> Tensor<2> {
+        let both = Tensor::cat(vec![color, brightness], 1);
+        self.norm.forward_activated(timed_linear(&self.mix, both), Activation::Relu)
     }
 }

@@ -3,7 +3,10 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use crate::gate::{Arriving, Gate};
+use crate::blend::{Arriving, Weights};
+use crate::config::GateKind;
+use crate::contribution::Terms;
+use crate::gate::Gate;
 use crate::residual::Residual;
 use crate::stream::Carry;
 
@@ -24,6 +27,7 @@ pub(crate) struct StagePlan {
     pub(crate) stride: usize,
     pub(crate) arriving: Arriving,
     pub(crate) integrates: bool,
+    pub(crate) gate: GateKind,
 }
 
 /// Residual blocks of both pathways, then the integration, if there is one.
@@ -37,7 +41,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(plan: StagePlan, device: &Device) -> Self {
-        let StagePlan { blocks, channels, stride, arriving, integrates } = plan;
+        let StagePlan { blocks, channels, stride, arriving, integrates, gate } = plan;
         let [_, output] = channels;
         let pathway = || {
             let first = Residual::new(channels, stride, device);
@@ -49,25 +53,37 @@ impl Stage {
             color: pathway(),
             brightness: pathway(),
             carry: (arriving == Arriving::Stream).then(carry),
-            gate: integrates.then(|| Gate::new(output, arriving, device)),
+            gate: integrates.then(|| Gate::new(output, arriving, gate, device)),
         }
     }
 
-    pub(crate) fn forward(&self, flow: Flow) -> Flow {
+    /// The values for the next stage, and the weights of the integration, if there is one.
+    pub(crate) fn forward(&self, flow: Flow) -> (Flow, Option<Weights>) {
+        let Flow { color, brightness, stream } = self.before_gate(flow);
+        let Some(gate) = &self.gate else { return (Flow { color, brightness, stream }, None) };
+        let (stream, weights) = gate.forward(color.clone(), brightness.clone(), stream);
+        (Flow { color, brightness, stream: Some(stream) }, Some(weights))
+    }
+
+    /// The same values, and what the integration adds up, if there is one.
+    pub(crate) fn terms(&self, flow: Flow) -> (Flow, Option<Terms>) {
+        let Flow { color, brightness, stream } = self.before_gate(flow);
+        let Some(gate) = &self.gate else { return (Flow { color, brightness, stream }, None) };
+        let (stream, terms) = gate.terms(color.clone(), brightness.clone(), stream);
+        (Flow { color, brightness, stream: Some(stream) }, Some(terms))
+    }
+
+    pub(crate) fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    fn before_gate(&self, flow: Flow) -> Flow {
         let color = self.color.iter().fold(flow.color, |x, block| block.forward(x));
         let brightness = self.brightness.iter().fold(flow.brightness, |x, block| block.forward(x));
         let stream = match (&self.carry, flow.stream) {
             (Some(carry), Some(stream)) => Some(carry.forward(stream)),
             _ => None,
         };
-        let stream = match &self.gate {
-            Some(gate) => Some(gate.forward(color.clone(), brightness.clone(), stream)),
-            None => stream,
-        };
         Flow { color, brightness, stream }
-    }
-
-    pub(crate) fn gate(&self) -> Option<&Gate> {
-        self.gate.as_ref()
     }
 }

@@ -1,6 +1,6 @@
 //! Which configurations are accepted, and what is said about the others.
 
-use updraft_integration::{DualPathwayConfig, IntegrationPoint, Normalization};
+use updraft_integration::{DualPathwayConfig, GateKind, IntegrationPoint, Normalization};
 
 fn refusal(config: &DualPathwayConfig) -> String {
     config.validate().expect_err("the configuration is wrong").to_string()
@@ -60,8 +60,10 @@ fn a_configuration_survives_its_text() {
         .with_dropout(0.25)
         .with_stem_stride(2)
         .with_integration_points(vec![IntegrationPoint::Early])
+        .with_gate(GateKind::Adaptive)
         .with_normalization(Normalization { mean: [0.5; 3], std: [0.25; 3] });
     let text = serde_json::to_string(&config).expect("plain values");
+    assert!(text.contains(r#""gate":"adaptive""#), "{text}");
     assert_eq!(serde_json::from_str::<DualPathwayConfig>(&text).expect("just written"), config);
 }
 
@@ -70,6 +72,7 @@ fn the_short_text_means_the_defaults() {
     let short: DualPathwayConfig =
         serde_json::from_str(r#"{ "classes": 10, "channels": 8 }"#).expect("the rest is optional");
     assert_eq!(short, base());
+    assert_eq!(short.gate, GateKind::Static);
 }
 
 #[test]

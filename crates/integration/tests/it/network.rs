@@ -5,36 +5,41 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor};
 use updraft_integration::{
-    BrightnessKind, DualPathwayConfig, DualPathwayNet, IntegrationPoint, Normalization, Place,
+    BrightnessKind, DualPathwayConfig, DualPathwayNet, GateKind, IntegrationPoint, Normalization,
+    Place,
 };
 use updraft_testing::{
     Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, in_dtype,
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
-const CLASSES: usize = 5;
+pub(crate) const CLASSES: usize = 5;
 
-fn config() -> DualPathwayConfig {
+pub(crate) fn config() -> DualPathwayConfig {
     DualPathwayConfig::new(CLASSES, 4)
 }
 
-fn net(config: &DualPathwayConfig, device: &Device) -> DualPathwayNet {
+pub(crate) fn net(config: &DualPathwayConfig, device: &Device) -> DualPathwayNet {
     device.seed(11);
     config.init(device)
 }
 
 /// Images that no network would find special, as functions of the seed.
-fn images(batch: usize, side: usize, device: &Device) -> Tensor<4> {
+pub(crate) fn images(batch: usize, side: usize, device: &Device) -> Tensor<4> {
     device.seed(5);
     Tensor::random([batch, 3, side, side], Distribution::Normal(0.0, 1.0), device)
 }
 
-fn loss(net: &DualPathwayNet, rgb: Tensor<4>) -> Tensor<1> {
-    let [batch, ..] = rgb.dims();
-    let device = rgb.device();
+pub(crate) fn loss(net: &DualPathwayNet, rgb: Tensor<4>) -> Tensor<1> {
+    cross_entropy(net.forward(rgb))
+}
+
+pub(crate) fn cross_entropy(logits: Tensor<2>) -> Tensor<1> {
+    let [batch, _] = logits.dims();
+    let device = logits.device();
     let labels: Vec<i64> = (0..batch as i64).map(|i| i % CLASSES as i64).collect();
     let labels = Tensor::<1, Int>::from_ints(labels.as_slice(), &device);
-    CrossEntropyLossConfig::new().init(&device).forward(net.forward(rgb), labels)
+    CrossEntropyLossConfig::new().init(&device).forward(logits, labels)
 }
 
 /// Every float by path, in module order.
@@ -57,7 +62,7 @@ impl ModuleVisitor for Floats {
     }
 }
 
-fn floats(net: &DualPathwayNet) -> Vec<(String, Vec<f64>)> {
+pub(crate) fn floats(net: &DualPathwayNet) -> Vec<(String, Vec<f64>)> {
     let mut floats = Floats { path: Vec::new(), found: Vec::new() };
     net.visit(&mut floats);
     floats.found
@@ -136,6 +141,15 @@ fn only_what_is_used_is_allocated() {
     assert!(!has(&late, "carry"), "no stream exists before the last stage");
 
     assert!(!has(&with(vec![]), "stages.1.gate"));
+
+    assert!(!has(&all, "adaptive"));
+    let adaptive = net(&config().with_gate(GateKind::Adaptive), &device);
+    let layers = ["adaptive.hidden.weight", "adaptive.output.weight"];
+    for layer in layers {
+        let found = paths(&adaptive).iter().filter(|path| path.ends_with(layer)).count();
+        assert_eq!(found, 3, "{layer}: two stages and the pooled gate");
+    }
+    assert!(!has(&adaptive, "adaptive.hidden.bias") && !has(&adaptive, "adaptive.output.bias"));
 }
 
 /// Conv weights, norm scales and shifts, gates and classifier, counted by hand for width 4.
@@ -160,8 +174,16 @@ fn the_parameter_count_is_that_of_the_formula() {
     let pooled = 3 + 2 * wide * wide + norm(wide) + wide * wide;
     let classifier = wide * wide / 2 + wide / 2 + wide / 2 * CLASSES + CLASSES;
 
-    let net = net(&config(), &Device::flex());
-    assert_eq!(net.parameter_count(), stems + stages + carry + pooled + classifier);
+    let fixed = stems + stages + carry + pooled + classifier;
+    assert_eq!(net(&config(), &Device::flex()).parameter_count(), fixed);
+
+    // The last layer's bias is there without an adaptive gate, too.
+    let adaptive = |channels: usize, streams: usize| {
+        streams * channels * channels + norm(channels) + channels * streams
+    };
+    let adaptive = adaptive(b, 2) + adaptive(wide, 3) + adaptive(wide, 3);
+    let net = net(&config().with_gate(GateKind::Adaptive), &Device::flex());
+    assert_eq!(net.parameter_count(), fixed + adaptive);
 }
 
 #[test]
@@ -225,16 +247,21 @@ fn normalized_images_give_the_brightness_of_the_originals() {
 #[test]
 fn the_dtype_of_the_input_is_that_of_the_output() {
     for device in autodiff_devices() {
-        let master = net(&config(), &device);
-        let rgb = images(8, 8, &device);
-        let expected = master.forward(rgb.clone());
-        for (dtype, allowed) in
-            [(FloatDType::F64, tolerance::F32_DEEP), (FloatDType::BF16, Tolerance::new(0.15, 0.1))]
-        {
-            let net = in_dtype(net(&config(), &device), dtype);
-            let logits = net.forward(rgb.clone().cast(dtype));
-            assert_eq!(logits.dtype(), DType::from(dtype));
-            assert_close(&logits, &expected, allowed);
+        for gate in [GateKind::Static, GateKind::Adaptive] {
+            let config = config().with_gate(gate);
+            let rgb = images(8, 8, &device);
+            let expected = net(&config, &device).forward(rgb.clone());
+            for (dtype, allowed) in [
+                (FloatDType::F64, tolerance::F32_DEEP),
+                (FloatDType::BF16, Tolerance::new(0.15, 0.1)),
+            ] {
+                let net = in_dtype(net(&config, &device), dtype);
+                let (logits, weights) = net.forward_with_weights(rgb.clone().cast(dtype));
+                assert_eq!(logits.dtype(), DType::from(dtype));
+                assert_close(&logits, &expected, allowed);
+                let wide = if dtype == FloatDType::F64 { DType::F64 } else { DType::F32 };
+                assert!(weights.iter().all(|place| place.weights.dtype() == wide));
+            }
         }
     }
 }
