@@ -5,6 +5,7 @@ mod arguments;
 mod batch_size;
 mod child;
 mod command;
+mod contribution_table;
 mod device;
 mod endure;
 mod found_batches;

@@ -63,12 +63,13 @@ pub(crate) fn refuse_in_run(path: &Path) -> Result<()> {
 }
 
 /// The files and folders that runs and the commands on a run write into its folder.
-const OF_RUN: [&str; 33] = [
+const OF_RUN: [&str; 34] = [
     ".lock",
     ".plan.toml",
     "calibration.json",
     "checkpoints",
     "classes.json",
+    "contributions.json",
     "digests.json",
     "encoder.json",
     "environment.json",

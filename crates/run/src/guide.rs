@@ -41,6 +41,9 @@ struct Microscopy;
 #[doc = include_str!("../../../docs/guide/masked-images.md")]
 struct MaskedImages;
 
+#[doc = include_str!("../../../docs/guide/pathways.md")]
+struct Pathways;
+
 #[doc = include_str!("../../../docs/guide/tables.md")]
 struct Tables;
 

@@ -46,10 +46,10 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Int8Forward, Line, LoadedModel,
-    NeedsSingleRank, Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches,
-    StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, by_sample, evaluated, measured,
-    refuse_folder,
+    Ability, About, Bar, BatchOf, CalibrationSamples, Contributions, InputBatches, Int8Forward,
+    Line, LoadedModel, NeedsSingleRank, Opening, Picture, PlaceTerms, Predictor, Quantizable,
+    Quantizer, Registry, ScoredBatches, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Term, Tile,
+    Workload, by_sample, evaluated, measured, refuse_folder,
 };
 
 // Operations on tasks.

@@ -17,7 +17,7 @@ use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop::NothingToSave;
 use crate::wrap::hanging;
-use crate::{layer_table, stop};
+use crate::{contribution_table, layer_table, stop};
 
 /// The name of the work in the progress bar.
 const ACTIVITY: &str = "scoring the test data";
@@ -134,6 +134,10 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         crate::print(&hanging("test ", &line(&score)))?;
         if let Some((views, score)) = &averaged {
             crate::print(&hanging(&format!("tta {views} "), &line(score)))?;
+        }
+        // An int8 network has other weights than those that were recorded.
+        if network.is_none() {
+            contribution_table::show(&run.folder, &run.plan, &display);
         }
     }
     if args.trace_steps.is_some() {

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 use updraft_run::{
-    Int8Network, Int8Record, LayerTimes, Registry, RunError, RunFolder, RunSchema, read_metrics,
+    Contributions, Int8Network, Int8Record, LayerTimes, Registry, RunError, RunFolder, RunSchema,
+    read_metrics,
 };
 
 use super::would::Would;
@@ -76,7 +77,21 @@ fn recorded(folder: &RunFolder, registry: Registry) -> Result<Run> {
             false => None,
         },
         pictures: folder.pictures()?,
+        // Not every network has pathways.
+        contributions: match folder.has(Contributions::FILE) {
+            true => contributions(folder, registry),
+            false => None,
+        },
         texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),
+    })
+}
+
+/// The contributions of a run's pathways; without those of another model, with a warning.
+fn contributions(folder: &RunFolder, registry: Registry) -> Option<Contributions> {
+    let found = folder.plan(registry).and_then(|plan| folder.contributions(&plan));
+    found.unwrap_or_else(|error| {
+        say(&format!("warning: the page has no section about contributions: {error}"));
+        None
     })
 }
 

@@ -9,7 +9,7 @@ use updraft_run::{RunFolder, read_metrics};
 use updraft_trainer::{checkpoint_contents, list_checkpoints};
 
 /// Files of a finished run without measured values such as times.
-const FILES: [&str; 2] = ["run.json", "pictures.json"];
+const FILES: [&str; 3] = ["run.json", "pictures.json", "contributions.json"];
 
 /// Suffixes of metric names whose values are measured and differ between runs: times, rates and
 /// memory.

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::Value;
 
-use updraft_run::{LayerTimes, Picture, RunSchema};
+use updraft_run::{Contributions, LayerTimes, Picture, RunSchema};
 use updraft_trainer::{MetricSpec, Unit};
 
+use super::contributions::contributions;
 use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
@@ -87,6 +88,8 @@ pub(crate) struct Run {
     /// The slowest layers, of a run with traced steps.
     pub(crate) layers: Option<LayerTimes>,
     pub(crate) pictures: Vec<Picture>,
+    /// Of a finished run of a network with pathways.
+    pub(crate) contributions: Option<Contributions>,
     /// Files that are shown unchanged, by name.
     pub(crate) texts: Vec<(&'static str, String)>,
 }
@@ -110,6 +113,7 @@ pub(crate) fn page(run: &Run) -> Result<String> {
     }
     body.push_str(&pictures(&run.pictures)?);
     body.push_str("</div>\n");
+    body.push_str(&run.contributions.as_ref().map_or_else(String::new, contributions));
     body.push_str(&breakdown(&epochs));
     body.push_str(&of_ranks(&epochs));
     body.push_str(&run.layers.as_ref().map_or_else(String::new, slowest_layers));
@@ -365,6 +369,7 @@ mod tests {
             quantized: None,
             layers: None,
             pictures: Vec::new(),
+            contributions: None,
             texts: vec![("plan.toml", "name = \"<script>\"".to_owned())],
         };
         let page = page(&run).expect("a page");
@@ -398,6 +403,7 @@ mod tests {
             quantized: None,
             layers: None,
             pictures: Vec::new(),
+            contributions: None,
             texts: Vec::new(),
         };
         let page = page(&run).expect("a page");

@@ -98,6 +98,8 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("model.brightness=bt2020", "`model.brightness` is "),
     ("model.depth=endless", "`model.depth` is "),
     ("model.integration_points=['all','early']", "`model.integration_points` is "),
+    ("model.gate=soft", "`model.gate` is "),
+    ("model.penalty={entropy=-1}", "`model.penalty` is "),
     ("augment.rotate=181", "`augment.rotate` is 181"),
     ("augment.rotate=nan", "`augment.rotate` is NaN"),
     ("augment.translate=16", "`augment.translate` is 16"),

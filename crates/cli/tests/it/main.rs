@@ -34,6 +34,7 @@ mod next;
 mod options;
 mod other_images;
 mod outputs;
+mod pathways;
 mod pipeline;
 #[cfg(unix)]
 mod pipes;

@@ -348,9 +348,13 @@ pub(super) fn train<W: Workload>(
             })?;
             test = scored.map(|scored| scored.evaluation);
         }
-        let pictures = workload.pictures(plan, &served, plain)?;
+        let (pictures, contributions) =
+            workload.pictures_and_contributions(plan, &served, plain)?;
         if !pictures.is_empty() {
             folder.write_json(PICTURES, &pictures)?;
+        }
+        if let Some(contributions) = contributions {
+            contributions.write(&folder, plan)?;
         }
     }
     let (wall_s, cpu_s) = (wall_s(started), cpu_s());

@@ -4,6 +4,7 @@
 
 mod ability;
 mod capture_device;
+mod contributions;
 mod data_folder;
 mod held_out_fraction;
 mod image_classification;
@@ -26,6 +27,7 @@ mod tile;
 mod workload;
 
 pub use ability::Ability;
+pub use contributions::{Contributions, PlaceTerms, Term};
 pub use data_folder::refuse_folder;
 pub use kind::{NeedsSingleRank, Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub use loaded_model::{

@@ -7,6 +7,7 @@ use updraft_data::{Part, Views};
 use updraft_trainer::{BatchStream, Task};
 
 use super::ability::Ability;
+use super::contributions::Contributions;
 use super::picture::Picture;
 use super::quantizable::Quantizable;
 use crate::config::Plan;
@@ -204,6 +205,20 @@ pub trait Workload {
     ) -> Result<Vec<Picture>, RunError> {
         let _ = (plan, model, device);
         Ok(Vec::new())
+    }
+
+    /// As [`pictures`](Self::pictures), with what the pathways of the model contribute, which the
+    /// same pass over the test data finds; none by default.
+    ///
+    /// # Errors
+    /// As [`pictures`](Self::pictures).
+    fn pictures_and_contributions(
+        &self,
+        plan: &Plan,
+        model: &Self::Model,
+        device: &Device,
+    ) -> Result<(Vec<Picture>, Option<Contributions>), RunError> {
+        Ok((self.pictures(plan, model, device)?, None))
     }
 }
 

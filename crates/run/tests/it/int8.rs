@@ -109,6 +109,39 @@ fn an_int8_network_classifies_images_with_the_bits_that_were_scored() {
     assert_ne!(all[0], all[1], "the network depends on its input");
 }
 
+#[test]
+fn an_int8_network_of_adaptive_gates_has_the_penalty_of_the_network_in_f32() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let penalty = "model.penalty={ entropy = 0.1, balance = 0.5 }";
+    let sets = ["model.dropout=0.0", "model.gate=adaptive", penalty];
+    let plan = read_with(TASKS[0].trial(), &sets).expect("valid").plan;
+    let folder = trained(&plan, dir.path()).folder;
+    let (model, score) = quantize(&plan, &folder);
+    assert_eq!(evaluated(&plan, &folder, "accuracy"), score);
+
+    let network = workload(&plan, Some(&folder))
+        .into_quantizable(&plan, &folder, &device().0)
+        .expect("a model");
+    let inputs = network.first_inputs().expect("images");
+    let expected = network.outputs(&inputs);
+    let image = network.input_shape().iter().product();
+    let found: Vec<f32> =
+        inputs.chunks_exact(image).flat_map(|image| outputs(&model, image)).collect();
+    let differences: f32 = expected.iter().zip(&found).map(|(a, b)| (a - b).powi(2)).sum();
+    let error = (differences / expected.iter().map(|x| x * x).sum::<f32>()).sqrt();
+    // The network has hardly learnt; other weights than those of the image would be further off.
+    assert!(error < 0.5, "{error}");
+
+    let workload = workload(&plan, Some(&folder));
+    let of_f32 = crate::train::evaluated(&*workload, (&plan, &folder), EvaluatedForm::Served);
+    let of_f32 = of_f32.expect("evaluated").expect("not stopped").value("loss-penalty");
+    let of_f32 = of_f32.expect("a penalty");
+    let of_int8 = evaluated(&plan, &folder, "loss-penalty");
+    assert!(of_f32 > 0.0 && (of_int8 - of_f32).abs() < 1e-6 * of_f32, "{of_int8} {of_f32}");
+}
+
 /// A network of images with batch norm, whose windows are whole images.
 const CONVERTER: &str = "task = \"image-to-image\"\n\
     [data]\npatch = [40, 56]\npatches = 4\nscale = { kind = \"unit\" }\n\

@@ -13,6 +13,7 @@ mod long_files;
 mod long_values;
 mod masked_images;
 mod numbers_in_f32;
+mod pathways;
 mod plans;
 mod pretrained;
 mod profiles;

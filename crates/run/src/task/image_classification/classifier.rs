@@ -6,12 +6,18 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use serde_json::Value;
 use updraft_data::{DataError, ImageBatch};
-use updraft_integration::{DualPathwayNet, Pathways, SinglePathwayNet};
+use updraft_integration::{
+    DualPathwayNet, Pathways, PlaceContributions, PlaceWeights, SinglePathwayNet,
+};
 use updraft_models::{EfficientNet, MobileNet, SeparableNet, VisionTransformer, WhitenedNet};
 use updraft_trainer::SegmentValues;
 
 use crate::error::RunError;
 use crate::task::pretrained::load_encoder;
+
+/// Something a network computes, with the weights of the streams of each integration so far, each
+/// `[batch, streams]`.
+pub(super) type WithWeights<T> = (T, Vec<Tensor<2>>);
 
 /// A network that classifies images.
 pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
@@ -27,6 +33,21 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
     fn classify(&self, images: Tensor<4>) -> Tensor<2>;
 
+    /// [`classify`](Self::classify) with the weights that each integration applied, as parts of the
+    /// graph; a network that integrates nothing has none.
+    fn classify_with_weights(&self, images: Tensor<4>) -> WithWeights<Tensor<2>> {
+        (self.classify(images), Vec::new())
+    }
+
+    /// [`classify`](Self::classify) of a network without a graph, with what each integration did
+    /// with each image.
+    fn classify_with_contributions(
+        &self,
+        images: Tensor<4>,
+    ) -> (Tensor<2>, Vec<PlaceContributions>) {
+        (self.classify(images), Vec::new())
+    }
+
     /// The number of segments.
     fn segment_count(&self) -> usize;
 
@@ -38,6 +59,24 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
 
     /// The logits from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<2>;
+
+    /// [`run_segment`](Self::run_segment), with the weights of its integration appended, if it has
+    /// one.
+    fn run_segment_with_weights(
+        &self,
+        index: usize,
+        (flow, weights): WithWeights<Self::Flow>,
+    ) -> WithWeights<Self::Flow> {
+        (self.run_segment(index, flow), weights)
+    }
+
+    /// [`leave`](Self::leave), with the weights of all integrations.
+    fn leave_with_weights(
+        &self,
+        (flow, weights): WithWeights<Self::Flow>,
+    ) -> WithWeights<Tensor<2>> {
+        (self.leave(flow), weights)
+    }
 
     /// Sets the parameters of a new network that are computed from training images, without
     /// augmentation, such as the filters of a whitening convolution.
@@ -120,9 +159,36 @@ impl Classifier for DualPathwayNet {
 
     own_methods!(Pathways, Self::enter, segment, leave);
 
+    fn classify_with_weights(&self, images: Tensor<4>) -> WithWeights<Tensor<2>> {
+        tensors(self.forward_with_weights(images))
+    }
+
+    fn classify_with_contributions(
+        &self,
+        images: Tensor<4>,
+    ) -> (Tensor<2>, Vec<PlaceContributions>) {
+        self.forward_with_contributions(images)
+    }
+
+    fn run_segment_with_weights(
+        &self,
+        index: usize,
+        flow: WithWeights<Pathways>,
+    ) -> WithWeights<Pathways> {
+        self.segment_with_weights(index, flow)
+    }
+
+    fn leave_with_weights(&self, flow: WithWeights<Pathways>) -> WithWeights<Tensor<2>> {
+        tensors(Self::leave_with_weights(self, flow))
+    }
+
+    /// The weights of static gates; those of adaptive gates differ between images.
     fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
-        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
-        vec![("integration_weights", weights)]
+        let weights = self.weights();
+        if weights.is_empty() {
+            return Vec::new();
+        }
+        vec![("integration_weights", serde_json::to_value(weights).unwrap_or_default())]
     }
 
     fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
@@ -142,6 +208,11 @@ impl Classifier for DualPathwayNet {
         };
         places.iter().enumerate().map(plot).collect()
     }
+}
+
+/// The weights without their places, which a loss does not need.
+fn tensors((logits, weights): (Tensor<2>, Vec<PlaceWeights>)) -> WithWeights<Tensor<2>> {
+    (logits, weights.into_iter().map(|at| at.weights).collect())
 }
 
 pub(super) fn no_place_for_outliers(kind: &str) -> RunError {
@@ -257,7 +328,7 @@ impl Classifier for VisionTransformer {
 #[cfg(test)]
 mod tests {
     use burn::tensor::Device;
-    use updraft_integration::{DualPathwayConfig, SinglePathwayConfig};
+    use updraft_integration::{DualPathwayConfig, GateKind, SinglePathwayConfig};
     use updraft_models::{
         EfficientNetConfig, EncoderConfig, MobileNetConfig, SeparableConfig,
         VisionTransformerConfig, WeightBits, WhitenedConfig,
@@ -273,9 +344,28 @@ mod tests {
             let flow = net.enter(images.clone());
             let flow =
                 (0..net.segment_count()).fold(flow, |flow, index| net.run_segment(index, flow));
-            assert!(net.leave(flow).into_data() == net.classify(images).into_data());
+            let logits = net.classify(images.clone()).into_data();
+            assert!(net.leave(flow).into_data() == logits);
+
+            let flow = (net.enter(images.clone()), Vec::new());
+            let flow = (0..net.segment_count())
+                .fold(flow, |flow, index| net.run_segment_with_weights(index, flow));
+            let data = |weights: Vec<Tensor<2>>| -> Vec<_> {
+                weights.into_iter().map(Tensor::into_data).collect()
+            };
+            let (left, weights) = net.leave_with_weights(flow);
+            let weights = data(weights);
+            let (whole, expected) = net.classify_with_weights(images.clone());
+            assert!(left.into_data() == logits && whole.into_data() == logits);
+            assert!(weights == data(expected));
+
+            let (with_contributions, places) = net.classify_with_contributions(images);
+            assert!(with_contributions.into_data() == logits);
+            assert_eq!(places.len(), weights.len());
         }
         check(&DualPathwayConfig::new(3, 2).init(&Device::flex()));
+        let adaptive = DualPathwayConfig::new(3, 2).with_gate(GateKind::Adaptive);
+        check(&adaptive.init(&Device::flex()));
         let dual = DualPathwayConfig::new(3, 2);
         check(&SinglePathwayConfig::twin(&dual, [16, 16]).init(&Device::flex()));
         check(&SeparableConfig::new(3, 2).init(&Device::flex()));

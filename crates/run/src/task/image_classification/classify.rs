@@ -1,15 +1,18 @@
 //! How a batch of images becomes a loss and a score.
 
+use std::cell::OnceCell;
+
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor};
 use updraft_data::{DeviceSamples, Draws, ImageBatch, ImageCollate, Mix, Views, index_tensor};
+use updraft_integration::WeightPenalty;
 use updraft_precision::Norm;
 use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, Mode, SegmentedPass, Segments, StepContext, StreamError, Task,
     with_graph,
 };
 
-use super::classifier::Classifier;
+use super::classifier::{Classifier, WithWeights};
 use super::distill::Distillation;
 use super::loss::{ClassLoss, class_shares};
 use crate::task::resident::BatchFrom;
@@ -45,12 +48,18 @@ impl DeviceSamples for PlacedImages {
 pub(super) type ClassTarget =
     (Tensor<1, Int>, Option<(Tensor<1, Int>, Tensor<1>)>, Option<Tensor<2>>);
 
+/// The logits, `[batch, classes]`; with a penalty also the weights of each integration,
+/// `[batch, streams]`.
+pub(super) type ClassOutput = WithWeights<Tensor<2>>;
+
 /// Classifies images `[batch, 3, height, width]`.
 #[derive(Debug, Clone)]
 pub(super) struct Classify {
     pub(super) loss: ClassLoss,
     pub(super) label_smoothing: f32,
     pub(super) distillation: Option<Distillation>,
+    /// The penalty of the weights of integrations, added to the loss.
+    pub(super) penalty: Option<WeightPenalty>,
     /// Height and width of an image.
     pub(super) size: (usize, usize),
     /// The views over which logits are averaged in evaluations.
@@ -64,13 +73,21 @@ impl Classify {
         let logits = distillation.answer(images)?;
         Some(with_graph(logits, device))
     }
+
+    /// One pass, with the weights that a penalty needs.
+    fn pass<N: Classifier>(&self, model: &N, images: Tensor<4>) -> ClassOutput {
+        match self.penalty {
+            None => (model.classify(images), Vec::new()),
+            Some(_) => model.classify_with_weights(images),
+        }
+    }
 }
 
 impl<N: Classifier> Task<N> for Classify {
     type Batch = ClassBatch;
     type Input = Tensor<4>;
     type Target = ClassTarget;
-    type Output = Tensor<2>;
+    type Output = ClassOutput;
     type Score = ClassCounts;
 
     fn place(
@@ -96,14 +113,21 @@ impl<N: Classifier> Task<N> for Classify {
         Ok((images, (own, mixed, soft)))
     }
 
-    fn forward(&self, model: &N, images: Tensor<4>, context: &StepContext) -> Tensor<2> {
-        match self.views.filter(|_| context.mode == Mode::Evaluation) {
-            None => model.classify(images),
-            Some(views) => views.average(images, |images| model.classify(images)),
-        }
+    fn forward(&self, model: &N, images: Tensor<4>, context: &StepContext) -> ClassOutput {
+        let Some(views) = self.views.filter(|_| context.mode == Mode::Evaluation) else {
+            return self.pass(model, images);
+        };
+        // The penalty is that of the images themselves, which are the first view.
+        let first = OnceCell::new();
+        let logits = views.average(images, |images| {
+            let (logits, weights) = self.pass(model, images);
+            let _ = first.set(weights);
+            logits
+        });
+        (logits, first.into_inner().unwrap_or_default())
     }
 
-    fn loss(&self, logits: &Tensor<2>, (own, mixed, soft): &ClassTarget) -> Losses {
+    fn loss(&self, (logits, weights): &ClassOutput, (own, mixed, soft): &ClassTarget) -> Losses {
         let (logits, own, smoothing) = (logits.clone(), own.clone(), self.label_smoothing);
         let student = logits.clone();
         let hard = match mixed {
@@ -113,12 +137,24 @@ impl<N: Classifier> Task<N> for Classify {
                 self.loss.of_shares(logits, shares, smoothing)
             }
         };
-        match (&self.distillation, soft) {
+        let loss = match (&self.distillation, soft) {
             (Some(distillation), Some(teacher)) => {
-                distillation.mixed(hard, student, teacher.clone()).into()
+                distillation.mixed(hard, student, teacher.clone())
             }
-            _ => hard.into(),
+            _ => hard,
+        };
+        match self.penalty {
+            None => loss.into(),
+            Some(penalty) => {
+                let penalty = penalty.of(weights);
+                let total = loss.clone() + penalty.clone().cast(FloatDType::from(loss.dtype()));
+                Losses { total, parts: vec![penalty] }
+            }
         }
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.penalty.iter().map(|_| "penalty".to_owned()).collect()
     }
 
     fn samples(&self, (own, ..): &ClassTarget) -> usize {
@@ -136,7 +172,7 @@ impl<N: Classifier> Task<N> for Classify {
         vec![ClassCounts::spec()]
     }
 
-    fn measure(&self, logits: &Tensor<2>, (own, ..): &ClassTarget) -> Option<Tensor<1>> {
+    fn measure(&self, (logits, _): &ClassOutput, (own, ..): &ClassTarget) -> Option<Tensor<1>> {
         Some(ClassCounts::measure(logits, own))
     }
 
@@ -144,8 +180,11 @@ impl<N: Classifier> Task<N> for Classify {
         vec![score.accuracy()]
     }
 
-    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<4>, Tensor<2>>, &'static str> {
-        Ok(&InSegments)
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<4>, ClassOutput>, &'static str> {
+        match self.penalty {
+            None => Ok(&InSegments),
+            Some(_) => Ok(&InSegmentsWithWeights),
+        }
     }
 
     fn casts(&self, _: &Norm) -> bool {
@@ -157,19 +196,43 @@ impl<N: Classifier> Task<N> for Classify {
 /// The segments of a network, with feature maps between them.
 struct InSegments;
 
-impl<N: Classifier> SegmentedPass<N, Tensor<4>, Tensor<2>> for InSegments {
+impl<N: Classifier> SegmentedPass<N, Tensor<4>, ClassOutput> for InSegments {
     fn backward(
         &self,
         model: &N,
         images: Tensor<4>,
-        loss: &mut dyn FnMut(Tensor<2>) -> Tensor<1>,
+        loss: &mut dyn FnMut(ClassOutput) -> Tensor<1>,
         seed: u64,
     ) -> GradientsParams {
         let segments = Segments {
             count: model.segment_count(),
             enter: &|model: &N, images| model.enter(images),
             segment: &|model: &N, index, flow| model.run_segment(index, flow),
-            leave: &|model: &N, flow| model.leave(flow),
+            leave: &|model: &N, flow| (model.leave(flow), Vec::new()),
+        };
+        segments.backward(model, images, loss, seed)
+    }
+}
+
+/// The same with the weights of integrations between them too: the penalty, which the last segment
+/// computes, has gradients for the integrations of all segments.
+struct InSegmentsWithWeights;
+
+impl<N: Classifier> SegmentedPass<N, Tensor<4>, ClassOutput> for InSegmentsWithWeights {
+    fn backward(
+        &self,
+        model: &N,
+        images: Tensor<4>,
+        loss: &mut dyn FnMut(ClassOutput) -> Tensor<1>,
+        seed: u64,
+    ) -> GradientsParams {
+        let segments = Segments {
+            count: model.segment_count(),
+            enter: &|model: &N, images| (model.enter(images), Vec::new()),
+            segment: &|model: &N, index, flow: WithWeights<N::Flow>| {
+                model.run_segment_with_weights(index, flow)
+            },
+            leave: &|model: &N, flow| model.leave_with_weights(flow),
         };
         segments.backward(model, images, loss, seed)
     }

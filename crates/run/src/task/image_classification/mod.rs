@@ -14,6 +14,7 @@ mod model;
 mod model_error;
 mod network;
 mod other_run;
+mod pathways;
 mod pictures;
 mod predict;
 mod prune;
@@ -176,6 +177,7 @@ impl ImagePlan {
             loss: self.loss,
             label_smoothing: self.label_smoothing,
             distillation: self.distillation.clone(),
+            penalty: self.model.penalty(),
             size: self.data.size(),
             views: None,
         }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
-    BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, Normalization,
-    SinglePathwayConfig, SinglePathwayNet,
+    DualPathwayConfig, DualPathwayNet, Normalization, SinglePathwayConfig, SinglePathwayNet,
+    WeightPenalty,
 };
 use updraft_models::{
     EfficientNet, EfficientNetConfig, EncoderConfig, MobileNet, MobileNetConfig, Positions,
@@ -18,6 +18,7 @@ use super::data_plan::DataPlan;
 use super::mobile_model;
 use super::model_error::{key_of_pathways, key_of_separable, key_of_transformer, key_of_whitened};
 use super::network::{Network, Uninitialized};
+use super::pathways;
 use super::prune;
 use crate::config::{ABOVE_0_IN_F32, ConfigError, Edit, Key, Keys, Settings, is_above_0_in_f32};
 use crate::error::RunError;
@@ -29,9 +30,6 @@ const KIND: Key<ModelKind> =
     "or `single-pathway`: the same blocks without the brightness, with widths chosen for equal multiply-adds; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images; or `vision-transformer`: attention between patches; or `mobile-net`: MobileNetV2; or `efficient-net`: EfficientNet, B0 by default",
 )
         .default(r#""dual-pathway""#);
-const DEPTH: Key<Depth> =
-    Key::new("model.depth", "dual-pathway and single-pathway only: `shallow`, two stages of one block; `medium`, three of two; or `deep`, four of 2, 3, 4 and 2")
-        .default(r#""shallow""#);
 const CHANNELS: Key<usize> = Key::new(
     "model.channels",
     "width of the first stage, or of the stem; of `single-pathway` that of the dual-pathway network with as many multiply-adds",
@@ -68,23 +66,6 @@ const WHITENING_EPSILON: Key<f64> = Key::new(
 )
 .default("0.0005")
 .check(ABOVE_0_IN_F32, is_above_0_in_f32);
-const BRIGHTNESS: Key<BrightnessKind> = Key::new(
-    "model.brightness",
-    "dual-pathway only: `bt709` or `bt601`, weighted sums of the colors; `hsv-value`, the largest of them; or `lab-lightness`, CIE 1976",
-)
-.default(r#""bt709""#);
-const POINTS: Key<Vec<IntegrationPoint>> =
-    Key::new("model.integration_points", "dual-pathway only, and the network that `single-pathway` is as costly as: `early`, `middle`, `late` or `all`")
-        .default(r#"["all"]"#)
-        .check(
-            "a list of `early`, `middle` and `late`, none of them twice, or of `all` alone",
-            |points| {
-                let has_all = points.contains(&IntegrationPoint::All);
-                let is_repeated = |at: usize| points[..at].contains(&points[at]);
-                !(has_all && points.len() > 1 || (0..points.len()).any(is_repeated))
-            },
-        );
-
 const PATCH: Key<[usize; 2]> = Key::new(
     "model.patch",
     "vision-transformer only: height and width of a patch that is one token",
@@ -110,12 +91,14 @@ const ENCODER: Key<PathBuf> = Key::new(
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
     &KIND,
-    &DEPTH,
+    &pathways::DEPTH,
     &CHANNELS,
     &STEM_STRIDE,
     &DROPOUT,
-    &BRIGHTNESS,
-    &POINTS,
+    &pathways::BRIGHTNESS,
+    &pathways::POINTS,
+    &pathways::GATE,
+    &pathways::PENALTY,
     &WIDTHS,
     &NORM_MOMENTUM,
     &HEAD_SCALE,
@@ -148,7 +131,8 @@ enum ModelKind {
 /// The network; its number of classes depends on the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
-    DualPathway(DualPathwayConfig),
+    /// With the penalty of the weights of its integrations.
+    DualPathway(DualPathwayConfig, Option<WeightPenalty>),
     SinglePathway(SinglePathwayConfig),
     Separable(SeparableConfig),
     Whitened(WhitenedConfig),
@@ -181,21 +165,20 @@ impl ModelPlan {
         let refuse = |key, error: &dyn std::fmt::Display| {
             settings.refuse_given(key, &format!("one of a network that can be built: {error}"))
         };
-        let pathways = || -> Result<_, ConfigError> {
-            Ok(DualPathwayConfig::new(CLASSES, settings.value(&CHANNELS)?)
-                .with_depth(settings.value(&DEPTH)?)
+        let read_dual = || -> Result<_, ConfigError> {
+            Ok(pathways::dual_pathway(settings, CLASSES, settings.value(&CHANNELS)?)?
                 .with_stem_stride(settings.value(&STEM_STRIDE)?)
-                .with_dropout(settings.value(&DROPOUT)?)
-                .with_integration_points(settings.value(&POINTS)?))
+                .with_dropout(settings.value(&DROPOUT)?))
         };
         let plan = match kind {
             ModelKind::DualPathway => Self::DualPathway(
-                pathways()?
-                    .with_brightness(settings.value(&BRIGHTNESS)?)
+                read_dual()?
+                    .with_brightness(settings.value(&pathways::BRIGHTNESS)?)
                     .with_normalization(Normalization { mean: data.mean, std: data.std }),
+                settings.option(&pathways::PENALTY)?,
             ),
             ModelKind::SinglePathway => {
-                let (dual, (height, width)) = (pathways()?, data.size());
+                let (dual, (height, width)) = (read_dual()?, data.size());
                 dual.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
                 // The number of classes changes the cost of the classifier only, by far less than
                 // 1 %.
@@ -248,7 +231,7 @@ impl ModelPlan {
             return Err(settings.refuse_given("train.quantization", expected));
         }
         match &plan {
-            Self::DualPathway(config) => {
+            Self::DualPathway(config, _) => {
                 config.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
             }
             Self::SinglePathway(config) => {
@@ -284,7 +267,7 @@ impl ModelPlan {
     /// Whether outlier channels can be added to the network.
     pub(super) fn check_outliers(&self) -> Result<(), RunError> {
         match self {
-            Self::DualPathway(_) => Err(no_place_for_outliers(DualPathwayNet::KIND)),
+            Self::DualPathway(..) => Err(no_place_for_outliers(DualPathwayNet::KIND)),
             Self::SinglePathway(_) => Err(no_place_for_outliers(SinglePathwayNet::KIND)),
             Self::Whitened(_) => Err(no_place_for_outliers(WhitenedNet::KIND)),
             Self::VisionTransformer(..) => Err(no_place_for_outliers(VisionTransformer::KIND)),
@@ -303,7 +286,7 @@ impl ModelPlan {
     /// The network for a number of classes: one arm per model.
     pub(super) fn network(&self, classes: usize) -> Box<dyn Network> {
         match self {
-            Self::DualPathway(config) => {
+            Self::DualPathway(config, _) => {
                 let mut config = config.clone();
                 config.classes = classes;
                 Box::new(Uninitialized::new(move |device| config.init(device)))
@@ -364,6 +347,14 @@ impl ModelPlan {
                     channels: Some(config.channels),
                 })
             }
+            _ => None,
+        }
+    }
+
+    /// The penalty that is added to the loss.
+    pub(super) const fn penalty(&self) -> Option<WeightPenalty> {
+        match self {
+            Self::DualPathway(_, penalty) => *penalty,
             _ => None,
         }
     }

@@ -13,9 +13,10 @@ const MISTAKES: usize = 16;
 /// The longer side of a stored mistake, in pixels; reports show it 96 pixels wide.
 const SIDE: usize = 128;
 
-/// The confusion matrix of the test images, and the most confident mistakes.
+/// The confusion matrix of the test images, and the most confident mistakes. `classify` takes the
+/// images of a batch with their classes.
 pub(super) fn pictures(
-    classify: &dyn Fn(Tensor<4>) -> Tensor<2>,
+    classify: &mut dyn FnMut(Tensor<4>, &[usize]) -> Tensor<2>,
     test: &Loader,
     images: &dyn ImageSource,
     device: &Device,
@@ -27,7 +28,7 @@ pub(super) fn pictures(
         let batch = batch?;
         let (labels, indices) = (batch.labels().to_vec(), batch.indices().to_vec());
         let (inputs, _) = batch.to_device(device);
-        let logits = classify(inputs).cast(FloatDType::F32);
+        let logits = classify(inputs, &labels).cast(FloatDType::F32);
         let probabilities: Vec<f32> = softmax(logits, 1).into_data().iter().collect();
         for (row, (&label, &index)) in labels.iter().zip(&indices).enumerate() {
             let row = &probabilities[row * classes.len()..][..classes.len()];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
 use updraft_data::{Subset, Views};
+use updraft_integration::ContributionTable;
 
 use super::ImagePlan;
 use super::classifier::Classifier;
@@ -18,7 +19,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
 use crate::task::{
-    About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
+    About, Contributions, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload, resident,
 };
 
 /// The batch size of images that a new network is fitted to.
@@ -146,7 +147,16 @@ impl<N: Classifier> Workload for Classification<N> {
     }
 
     fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
-        Ok(Int8Forward::<Self>::Whole(|network, images| network.forward(images)))
+        Ok(match self.task.penalty {
+            None => {
+                Int8Forward::<Self>::Whole(|network, images| (network.forward(images), Vec::new()))
+            }
+            // The int8 network returns logits only: the penalty is that of the network in f32.
+            Some(_) => Int8Forward::<Self>::Behind(|model, network, images| {
+                let (_, weights) = model.classify_with_weights(images.clone());
+                (network.forward(images), weights)
+            }),
+        })
     }
 
     fn averaged(&self, views: Views) -> Result<Classify, &'static str> {
@@ -154,11 +164,27 @@ impl<N: Classifier> Workload for Classification<N> {
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {
+        Ok(self.pictures_and_contributions(plan, model, device)?.0)
+    }
+
+    fn pictures_and_contributions(
+        &self,
+        plan: &Plan,
+        model: &N,
+        device: &Device,
+    ) -> Result<(Vec<Picture>, Option<Contributions>), RunError> {
         let [_, test] =
             loaders(&self.plan, (&plan.train, plan.seed), &self.data, StreamUse::Reading)?;
-        let policy = plan.precision;
-        let classify =
-            |images: Tensor<4>| policy.scope(|| model.classify(images.cast(policy.compute)));
-        pictures(&classify, &test, &*self.data.test, device)
+        let (policy, classes) = (plan.precision, self.data.classes());
+        let mut table = ContributionTable::new(classes.len());
+        let mut classify = |images: Tensor<4>, labels: &[usize]| {
+            let images = images.cast(policy.compute);
+            let (logits, contributions) =
+                policy.scope(|| model.classify_with_contributions(images));
+            table.add(&contributions, labels);
+            logits
+        };
+        let pictures = pictures(&mut classify, &test, &*self.data.test, device)?;
+        Ok((pictures, Contributions::of(classes, table.places())))
     }
 }
