@@ -10,6 +10,7 @@ use updraft_conv::slices::Isa;
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 
 use crate::gpu;
+use crate::problem::folded_network;
 use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
 use crate::problem::optimizer::{Algorithm, OptimizerStep};
@@ -161,6 +162,10 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     }
     if matches!(problem, Problem::UNet(of) if of.pass == Pass::Training) {
         strategies.push(here(&format!("updraft-{RECOMPUTE}"), Role::Variant));
+    }
+    if matches!(problem, Problem::FoldedNetwork(_)) {
+        let forms = folded_network::FORMS.iter();
+        strategies.extend(forms.map(|(form, _)| here(&format!("updraft-{form}"), Role::Variant)));
     }
     if matches!(
         problem,
@@ -318,7 +323,10 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }
-        Problem::ReadTable(_) | Problem::Calibrate(_) | Problem::FourBitProduct(_) => Vec::new(),
+        Problem::ReadTable(_)
+        | Problem::Calibrate(_)
+        | Problem::FourBitProduct(_)
+        | Problem::FoldedNetwork(_) => Vec::new(),
         Problem::Matmul(_) | Problem::Decode(_) | Problem::Gather(_) => vec![python("pytorch")],
     }
 }
@@ -332,8 +340,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         }
         Some(rest) => {
             let names = Isa::ALL.map(Isa::name).into_iter();
-            let mut names =
-                names.chain([KAN_PACKED, KAN_INT8, KAN_BF16, FLOATS, DIRECT, RECOMPUTE]);
+            let mut names = names
+                .chain([KAN_PACKED, KAN_INT8, KAN_BF16, FLOATS, DIRECT, RECOMPUTE])
+                .chain(folded_network::FORMS.map(|(form, _)| form));
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
@@ -363,7 +372,14 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         }
         Kernels::Forced(RECOMPUTE) => "our step with recomputed activations".to_owned(),
         Kernels::Forced(FLOATS) => format!("our layers in f32: {}", detected.base()),
-        Kernels::Forced(isa) => format!("our kernels on slices, {isa}"),
+        Kernels::Forced(name) => {
+            let mut forms = folded_network::FORMS.into_iter();
+            let form = forms.find(|(form, _)| *form == name);
+            form.map_or_else(
+                || format!("our kernels on slices, {name}"),
+                |(_, about)| about.to_owned(),
+            )
+        }
     };
     Ok((device, kernels, about))
 }

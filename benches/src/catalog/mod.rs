@@ -9,6 +9,7 @@ use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
 use crate::problem::dual_autoencoder::DualAutoencoderPass;
 use crate::problem::dual_pathway::DualPathwayInference;
+use crate::problem::folded_network::FoldedNetwork;
 use crate::problem::gather::Gather;
 use crate::problem::kan_basis::{BASES, KanBasis};
 use crate::problem::kan_basis_conv::KanBasisConv;
@@ -276,6 +277,15 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::DualPathwayInference(DualPathwayInference { network, batch }),
         "its forward pass in evaluation",
     );
+    let photographs = Network { side: 224, ..CIFAR10 };
+    for (network, batch, about) in [
+        (CIFAR10, 1, "inference of configs/cifar10.toml's network, one image"),
+        (CIFAR10, 64, "inference of configs/cifar10.toml's network, folded and as it is trained"),
+        (full_size, 64, "the same at the full size of its images"),
+        (photographs, 8, "the same with photographs"),
+    ] {
+        add(Problem::FoldedNetwork(FoldedNetwork { network, batch }), about);
+    }
     let wide = Network { channels: 256, ..CIFAR10 };
     for (algorithm, network, about) in [
         (Algorithm::Adamw, CIFAR10, "AdamW over the parameters of configs/cifar10.toml's network"),

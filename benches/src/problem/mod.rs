@@ -7,6 +7,7 @@ pub(crate) mod conv3d;
 pub(crate) mod decode;
 pub(crate) mod dual_autoencoder;
 pub(crate) mod dual_pathway;
+pub(crate) mod folded_network;
 pub(crate) mod four_bit_product;
 pub(crate) mod gather;
 pub(crate) mod int8_deep;
@@ -76,6 +77,7 @@ pub(crate) enum Problem {
     DualAutoencoder(dual_autoencoder::DualAutoencoderPass),
     DualPathwayInference(dual_pathway::DualPathwayInference),
     Int8DualPathway(dual_pathway::Int8DualPathway),
+    FoldedNetwork(folded_network::FoldedNetwork),
     Transformer(transformer::Transformer),
 }
 
@@ -111,6 +113,7 @@ impl Problem {
             Self::DualAutoencoder(task) => task,
             Self::DualPathwayInference(task) => task,
             Self::Int8DualPathway(task) => task,
+            Self::FoldedNetwork(task) => task,
             Self::Transformer(task) => task,
         }
     }

@@ -12,8 +12,8 @@ use updraft_transformer::timed_linear;
 #[derive(Module, Debug)]
 pub(crate) struct Classifier {
     dropout: Dropout,
-    hidden: Linear,
-    output: Linear,
+    pub(crate) hidden: Linear,
+    pub(crate) output: Linear,
 }
 
 impl Classifier {

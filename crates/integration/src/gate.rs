@@ -18,8 +18,8 @@ use crate::residual::conv_norm;
 #[derive(Module, Debug)]
 pub(crate) struct Gate {
     blend: Blend,
-    mix: ConvNormActivation,
-    project: ConvNormActivation,
+    pub(crate) mix: ConvNormActivation,
+    pub(crate) project: ConvNormActivation,
 }
 
 impl Gate {
@@ -76,9 +76,9 @@ impl Gate {
 #[derive(Module, Debug)]
 pub(crate) struct PooledGate {
     blend: Blend,
-    mix: Linear,
-    norm: BatchNorm,
-    project: Linear,
+    pub(crate) mix: Linear,
+    pub(crate) norm: BatchNorm,
+    pub(crate) project: Linear,
 }
 
 impl PooledGate {

@@ -10,6 +10,7 @@ mod contribution;
 mod contribution_table;
 mod cost;
 mod error;
+mod folded;
 mod gate;
 mod network;
 mod penalty;
@@ -23,6 +24,9 @@ mod wide;
 // The network and its configuration.
 pub use config::{Depth, DualPathwayConfig, GateKind, IntegrationPoint, Normalization};
 pub use network::{DualPathwayNet, Pathways, PathwaysWithWeights};
+
+// The network for inference.
+pub use folded::{FoldOptions, FoldedDualPathway};
 
 // The same blocks in one pathway.
 pub use single::{SinglePathwayConfig, SinglePathwayNet};

@@ -30,11 +30,11 @@ use crate::weights::{Place, PlaceWeights, StageWeights};
 /// restored.
 #[derive(Module, Debug)]
 pub struct DualPathwayNet {
-    color_stem: ConvNormActivation,
-    brightness_stem: ConvNormActivation,
-    stages: Vec<Stage>,
-    gate: PooledGate,
-    classifier: Classifier,
+    pub(crate) color_stem: ConvNormActivation,
+    pub(crate) brightness_stem: ConvNormActivation,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) gate: PooledGate,
+    pub(crate) classifier: Classifier,
     #[module(skip)]
     brightness: Brightness,
 }

@@ -34,9 +34,9 @@ pub(crate) fn conv_norm(
 /// the shape stays, else a strided 1×1 convolution with norm.
 #[derive(Module, Debug)]
 pub(crate) struct Residual {
-    first: ConvNormActivation,
-    second: ConvNormActivation,
-    shortcut: Option<ConvNormActivation>,
+    pub(crate) first: ConvNormActivation,
+    pub(crate) second: ConvNormActivation,
+    pub(crate) shortcut: Option<ConvNormActivation>,
 }
 
 impl Residual {

@@ -33,9 +33,9 @@ pub(crate) struct StagePlan {
 /// Residual blocks of both pathways, then the integration, if there is one.
 #[derive(Module, Debug)]
 pub(crate) struct Stage {
-    color: Vec<Residual>,
-    brightness: Vec<Residual>,
-    carry: Option<Carry>,
+    pub(crate) color: Vec<Residual>,
+    pub(crate) brightness: Vec<Residual>,
+    pub(crate) carry: Option<Carry>,
     gate: Option<Gate>,
 }
 

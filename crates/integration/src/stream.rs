@@ -13,7 +13,7 @@ use crate::residual::conv_norm;
 /// get no gradient.
 #[derive(Module, Debug)]
 pub(crate) struct Carry {
-    project: ConvNormActivation,
+    pub(crate) project: ConvNormActivation,
 }
 
 impl Carry {

@@ -11,6 +11,7 @@ use super::elementwise::Activation;
 use super::geometry::ConvGeometry;
 use super::packing::{pack, padded_image, padded_len, phase_taps};
 use super::plan::{Phase, Phases};
+use super::sample_end::SampleEnd;
 use super::scratch::Scratch;
 use super::strategy::{Algorithm, Pass, Rows, Strategy, direct, strategy};
 use super::winograd::Winograd;
@@ -66,38 +67,65 @@ pub(super) fn forward_by<'a>(
     scratch: &mut Scratch,
     asked_threads: usize,
 ) {
-    let shape = geometry.shape();
-    assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
-    assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
-    if let Some(bias) = bias {
-        assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
-    }
+    check_lens(geometry, x, w, bias);
     let Strategy { algorithm, isa, .. } = strategy;
     match algorithm {
         Algorithm::DepthwiseByPixel => {
             let planes = Planes::forward(isa, geometry);
-            return planes.run(x, w, bias, activation, y, scratch, asked_threads);
+            planes.run(x, w, bias, activation, y, scratch, asked_threads);
         }
         Algorithm::DepthwiseByChannel => {
             let depthwise = Depthwise::forward(isa, geometry);
-            return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
+            depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
         }
         Algorithm::Bf16Tiles => {
             let tiles = TilePass::forward(isa, geometry);
-            return tiles.run(x, w, bias, activation, y, scratch, asked_threads);
+            tiles.run(x, w, bias, activation, y, scratch, asked_threads);
         }
-        Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
+        Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {
+            let end = SampleEnd::of(activation);
+            dense_by(strategy, geometry, x, w, bias, end, y, scratch, asked_threads);
+        }
     }
+}
+
+/// A convolution by a dense algorithm that was chosen, of slices whose lengths are checked; `end`
+/// ends every sample.
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub(super) fn dense_by<'a>(
+    strategy: Strategy,
+    geometry: &ConvGeometry,
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    end: SampleEnd<'_>,
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    scratch: &mut Scratch,
+    asked_threads: usize,
+) {
+    let Strategy { algorithm, isa, .. } = strategy;
     let threads = threads(asked_threads);
-    let dense =
-        Dense::forward(isa, geometry, algorithm).with_at_most(shape.batch.div_ceil(threads));
+    let at_most = geometry.shape().batch.div_ceil(threads);
+    let dense = Dense::forward(isa, geometry, algorithm).with_at_most(at_most);
     let [packed, starts, points] = dense.packed_lens();
     let (shared, mut of_threads) =
         scratch.split(packed + starts + points, threads, dense.own_len());
     let (packed, shared) = shared.split_at_mut(packed);
     let (starts, points) = shared.split_at_mut(starts);
     dense.pack(w, bias, packed, starts, points);
-    dense.run(x, [packed, starts, points], activation, y, &mut of_threads);
+    dense.run(x, [packed, starts, points], end, y, &mut of_threads);
+}
+
+/// Checks the lengths of a convolution's inputs.
+///
+/// # Panics
+/// If the length of a slice differs from `geometry`.
+pub(super) fn check_lens(geometry: &ConvGeometry, x: &[f32], w: &[f32], bias: Option<&[f32]>) {
+    assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
+    assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
+    if let Some(bias) = bias {
+        assert_eq!(bias.len(), geometry.shape().channels[1], "one bias for each output channel");
+    }
 }
 
 /// The rows of a pass whose lanes are pixels; with Winograd's algorithm, of the samples that are
@@ -140,13 +168,13 @@ pub(super) struct Samples<'a> {
 impl Samples<'_> {
     /// Computes all results, by Winograd's algorithm where that applies and all is finite, else by
     /// `directly`, with a group, its part of a sample, its initial values and its work space; then
-    /// passes each sample to `end`.
+    /// passes each sample to `end`, with its index.
     pub(super) fn compute<'a>(
         &self,
         results: impl Pieces<Piece = &'a mut [f32]>,
         of_threads: &mut [&mut [f32]],
         directly: impl Fn(usize, &[f32], &[f32], &mut [f32], &mut [f32]) + Sync,
-        end: impl Fn(&mut [f32]) + Sync,
+        end: impl Fn(usize, &mut [f32]) + Sync,
     ) {
         let Self { of, batch, groups, winograd, padded_len, .. } = *self;
         let together = winograd.map_or(1, Winograd::together);
@@ -182,7 +210,9 @@ impl Samples<'_> {
                     }
                 }
             }
-            results.iter_mut().for_each(|results| end(results));
+            for (at, results) in results.iter_mut().enumerate() {
+                end(index * together + at, results);
+            }
         });
     }
 }
@@ -331,7 +361,7 @@ pub(crate) fn input_gradient_into<'a>(
         }
         transpose(isa, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
     };
-    samples.compute(dx, &mut of_threads, directly, |_| ());
+    samples.compute(dx, &mut of_threads, directly, |_, _| ());
 }
 
 /// A phase, its windows' taps, and the offset of its weights.

@@ -5,10 +5,10 @@ use updraft_simd::{Isa, Pieces};
 
 use super::convolution::{Samples, planes_of, rows_of};
 use super::direct::{LineJob, TileJob};
-use super::elementwise::{Activation, function};
 use super::geometry::ConvGeometry;
 use super::packing::{pack, padded_image, padded_len, taps_of};
 use super::plan::Windows;
+use super::sample_end::SampleEnd;
 use super::strategy::{Algorithm, Pass, Rows};
 use super::winograd::Winograd;
 
@@ -86,12 +86,12 @@ impl Dense {
         }
     }
 
-    /// Convolves all samples of `x` with what was packed, then activates each.
+    /// Convolves all samples of `x` with what was packed, then ends each.
     pub(super) fn run<'a>(
         &self,
         x: &[f32],
         [packed, starts, points]: [&[f32]; 3],
-        activation: Activation,
+        end: SampleEnd<'_>,
         y: impl Pieces<Piece = &'a mut [f32]>,
         of_threads: &mut [&mut [f32]],
     ) {
@@ -100,9 +100,10 @@ impl Dense {
         let (lanes, pixels, outputs) = (isa.lanes(), self.pixels(), self.windows.channels[1]);
         let (weight_len, padded_len) = (self.weight_len(), self.padded_len());
         let row_step = shape.stride[0] * self.windows.padded.size[1];
+        let batch = y.count();
         let samples = Samples {
             of: x,
-            batch: y.count(),
+            batch,
             groups: shape.groups,
             results: outputs * pixels,
             winograd: self.winograd.as_ref(),
@@ -136,10 +137,8 @@ impl Dense {
             transpose(isa, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
         };
         let vectors = isa.vectors();
-        samples.compute(y, of_threads, directly, |y| {
-            if activation != Activation::Identity {
-                function::values_in_place(vectors, activation, y);
-            }
+        samples.compute(y, of_threads, directly, |index, y| {
+            end.finish(vectors, [index, batch], y);
         });
     }
 

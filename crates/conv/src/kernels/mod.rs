@@ -24,7 +24,10 @@ mod pool;
     expect(unreachable_pub, reason = "public with the feature `reference`")
 )]
 pub mod reference;
+#[cfg(feature = "flex")]
+mod residual_convolution;
 mod resize;
+mod sample_end;
 mod scratch;
 mod strategy;
 #[cfg(test)]
@@ -67,5 +70,6 @@ pub(crate) use {
         group_norm_gradient_into, group_norm_into, moments,
     },
     pool::{pool_gradient_into, pool_into},
+    residual_convolution::forward_residual,
     resize::{LinearResize, resize_gradient_into, resize_into},
 };

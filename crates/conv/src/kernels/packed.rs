@@ -8,6 +8,7 @@ use super::direct::TileJob;
 use super::elementwise::{Activation, function};
 use super::geometry::ConvGeometry;
 use super::packing::pack;
+use super::sample_end::SampleEnd;
 use super::scratch::Scratch;
 use super::strategy::{Algorithm, Pass, Strategy, strategy};
 
@@ -115,7 +116,8 @@ impl PackedConvolution {
                 let threads = threads(asked_threads).min(samples);
                 let dense = dense.as_ref().clone().with_at_most(samples.div_ceil(threads));
                 let (_, mut of_threads) = scratch.split(0, threads, dense.own_len());
-                dense.run(x, [packed, starts, points], activation, y, &mut of_threads);
+                let end = SampleEnd::of(activation);
+                dense.run(x, [packed, starts, points], end, y, &mut of_threads);
             }
         }
     }

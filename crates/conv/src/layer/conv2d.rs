@@ -9,7 +9,7 @@ use burn::tensor::ops::ConvOptions;
 use super::in_place::in_place_of;
 use super::padding;
 use crate::kernels::Activation;
-use crate::ops::{Convolving, LayerPath, convolve, of_layer};
+use crate::ops::{Convolving, LayerPath, convolve, convolve_residual, of_layer};
 
 /// A convolution of images, replacing burn's `Conv2d`, with the same record format.
 ///
@@ -72,6 +72,28 @@ impl Conv2d {
         self.convolve(x, self.weight.val(), activation)
     }
 
+    /// `activation(conv(x) + residual)`: without a graph in one pass over memory, so that a network
+    /// whose norms are part of its weights needs no pass for a shortcut.
+    ///
+    /// # Shapes
+    /// - `residual`: that of the result, or several times its channels, whose groups are all added,
+    ///   such as the joined channels of two pathways
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if the residual has another shape.
+    #[must_use]
+    pub fn forward_residual(
+        &self,
+        x: Tensor<4>,
+        residual: Tensor<4>,
+        activation: Activation,
+    ) -> Tensor<4> {
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        let by = self.convolving(&x, activation);
+        let run = || convolve_residual(x, weight, bias, residual, by);
+        of_layer(self.weight.id, "convolution", run)
+    }
+
     /// Convolves by weights in place of its own, such as rounded ones.
     ///
     /// # Panics
@@ -83,12 +105,16 @@ impl Conv2d {
     }
 
     fn convolve(&self, x: Tensor<4>, weight: Tensor<4>, activation: Activation) -> Tensor<4> {
+        let bias = self.bias.as_ref().map(Param::val);
+        let by = self.convolving(&x, activation);
+        of_layer(self.weight.id, "convolution", || convolve(x, weight, bias, by))
+    }
+
+    fn convolving(&self, x: &Tensor<4>, activation: Activation) -> Convolving {
         let [_, _, height, width] = x.dims();
         let Self { kernel_size, stride, dilation, groups, .. } = *self;
         let padding = padding::on_both_axes(&self.padding, [height, width], kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
-        let bias = self.bias.as_ref().map(Param::val);
-        let by = Convolving { options, activation, path: self.forced };
-        of_layer(self.weight.id, "convolution", || convolve(x, weight, bias, by))
+        Convolving { options, activation, path: self.forced }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn convolve(
 }
 
 #[cfg(feature = "flex")]
-mod fused {
+pub(super) mod fused {
     use burn::backend::Dispatch;
     use burn::tensor::ops::ConvOptions;
     use burn::tensor::{FloatDType, Tensor};
@@ -83,6 +83,23 @@ mod fused {
     use crate::ops::observe;
     use crate::ops::path::LayerPath;
 
+    /// What the kernels convolve, for padding that is alike on both sides.
+    pub(in crate::ops) fn shape_of(
+        x: &Tensor<4>,
+        weight: &Tensor<4>,
+        options: &ConvOptions<2>,
+    ) -> ConvShape {
+        let [batch, inputs, height, width] = x.dims();
+        let [outputs, _, rows, columns] = weight.dims();
+        ConvShape {
+            groups: options.groups,
+            stride: options.stride,
+            padding: options.padding.map(|(before, _)| before),
+            dilation: options.dilation,
+            ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
+        }
+    }
+
     pub(super) fn conv2d(
         x: Tensor<4>,
         weight: Tensor<4>,
@@ -91,15 +108,7 @@ mod fused {
         activation: Activation,
         isa: Isa,
     ) -> Tensor<4> {
-        let [batch, inputs, height, width] = x.dims();
-        let [outputs, _, rows, columns] = weight.dims();
-        let shape = ConvShape {
-            groups: options.groups,
-            stride: options.stride,
-            padding: options.padding.map(|(before, _)| before),
-            dilation: options.dilation,
-            ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
-        };
+        let shape = shape_of(&x, &weight, options);
         observe::note(shape);
         // A gradient needs what is activated, so that on a graph it is an operation of its own.
         let (fused, after) = match x.device().is_autodiff() {

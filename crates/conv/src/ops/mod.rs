@@ -9,6 +9,7 @@ mod observe;
 mod path;
 mod plain;
 mod pooling;
+mod residual_convolution;
 mod synchronized;
 mod volume;
 mod weighted_sum;
@@ -37,6 +38,7 @@ pub(crate) use observe::of_layer;
 pub use observe::{ObservedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
+pub(crate) use residual_convolution::convolve_residual;
 pub use synchronized::{Gather, synchronize_batch_norms};
 #[cfg(feature = "flex")]
 pub(crate) use volume::norm_convolution;

@@ -12,6 +12,8 @@ mod observed;
 mod operations;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod pooling;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod residual;
 #[cfg(feature = "burn")]
 mod slices;
 #[cfg(all(feature = "flex", feature = "autodiff"))]

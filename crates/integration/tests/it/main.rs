@@ -2,6 +2,7 @@
 
 mod configuration;
 mod contribution;
+mod folded;
 mod gate;
 mod network;
 mod parameters;
