@@ -167,8 +167,12 @@ impl Gpu {
 
     /// The rate of f32 products, which shares of a peak refer to.
     pub(crate) fn f32_gflops(&self) -> f64 {
-        let f32 = self.matmul_gflops.iter().find(|(dtype, _)| dtype == "f32");
-        f32.map_or(f64::NAN, |(_, rate)| *rate)
+        self.gflops("f32").unwrap_or(f64::NAN)
+    }
+
+    /// The rate of the products of a dtype, if it was measured.
+    pub(crate) fn gflops(&self, dtype: &str) -> Option<f64> {
+        self.matmul_gflops.iter().find(|(of, _)| of == dtype).map(|(_, rate)| *rate)
     }
 }
 

@@ -16,6 +16,7 @@ mod problem;
 mod protocol;
 mod record;
 mod report;
+mod roofline;
 mod statistics;
 mod strategy;
 #[cfg(test)]

@@ -6,8 +6,9 @@ use crate::catalog::Entry;
 use crate::gpu::{Card, Gpu};
 use crate::machine::Machine;
 use crate::measure::{Measured, Outcome};
-use crate::problem::{Arithmetic, Work};
+use crate::problem::{Arithmetic, Problem, Work};
 use crate::record::Change;
+use crate::roofline;
 use crate::strategy::Role;
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -98,11 +99,19 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         (None, Some(_), _) => "   GB/s  % copy",
         (None, None, _) => "sample/s       ",
     };
+    let card = on.gpu.as_ref().filter(|_| matches!(measured.problem, Problem::KanLayer(_)));
+    // The column for the share of a card's limit takes its width from others.
+    let [of_spread, of_cpu, of_limit, of_ratio]: [usize; 4] =
+        if card.is_some() { [6, 8, 8, 7] } else { [8, 10, 0, 8] };
+    let limit = if card.is_some() { "% limit" } else { "" };
     let _ = writeln!(
         text,
-        "  {:<22}{:>10}{:>8}{:>10}  {rate}{:>8}",
+        "  {:<22}{:>10}{:>of_spread$}{:>of_cpu$}  {rate}{limit:>of_limit$}{:>of_ratio$}",
         "strategy", "median ms", "± %", "CPU ms", "× best"
     );
+    let least = |outcome: &Outcome| {
+        card.and_then(|card| roofline::least(&measured.problem, &outcome.strategy, card))
+    };
     let summary =
         |outcome: &Outcome| outcome.timing.as_ref().and_then(|timing| timing.summary(threads));
     let medians = measured.outcomes.iter().filter_map(summary).map(|summary| summary.median);
@@ -133,11 +142,17 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
                 (if many { metric(speed as u64, "") } else { format!("{speed:.1}") }, None)
             }
         };
-        let share = share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
+        let percent = |share: f64| format!("{:.1}", 100.0 * share);
+        let share = share.map_or_else(String::new, percent);
+        let limit =
+            least(outcome).map_or_else(String::new, |least| percent(least.seconds / seconds));
+        // A long name takes columns of the median.
+        let of_median = 31_usize.saturating_sub(name.chars().count());
         let cpu = crate::statistics::Summary::of(&timing.cpu_ns).map_or(0.0, |cpu| cpu.median);
         let _ = writeln!(
             text,
-            "  {name:<22}{:>10.3}{:>8.1}{:>10.3}  {speed:>7}{share:>8}{:>8.2}",
+            "  {name} {:>of_median$.3}{:>of_spread$.1}{:>of_cpu$.3}  {speed:>7}{share:>8}\
+             {limit:>of_limit$}{:>of_ratio$.2}",
             summary.median * 1e-6,
             100.0 * summary.spread,
             cpu * 1e-6,
@@ -157,6 +172,10 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
                 proof.tolerance,
                 timing.first_ns * 1e-6,
             );
+            if let Some(least) = least(outcome) {
+                let (ms, limit) = (least.seconds * 1e3, least.limit);
+                let _ = writeln!(text, "      {ms:.3} ms at the card's rates, mostly {limit}");
+            }
             let taken = timing.taken_bytes().filter(|_| measured.problem.task().reports_memory());
             if let Some(bytes) = taken {
                 let mib = bytes as f64 / f64::from(1 << 20);
@@ -261,6 +280,8 @@ fn cut(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::kan_layer::KanLayer;
+    use crate::problem::{Pass, Proof, Task};
     use crate::synthetic;
     use crate::{catalog, strategy};
 
@@ -301,6 +322,52 @@ mod tests {
             assert!(table.lines().any(|line| line.contains("updraft ") && line.ends_with("2.00")));
             assert!(table.contains("it <failed>"), "{table}");
         }
+    }
+
+    #[test]
+    fn kan_layers_on_a_card_show_their_share_of_its_limit() {
+        let strategies = [
+            ("updraft-cuda", Role::Dispatched, Some(1e6)),
+            ("updraft-cuda-expanded-bf16", Role::Variant, Some(2e6)),
+            ("cuda", Role::Baseline, Some(4e6)),
+        ];
+        let mut record = synthetic::run("a CPU", &strategies);
+        let layer =
+            KanLayer { batch: 8192, inputs: 512, outputs: 512, intervals: 5, pass: Pass::Forward };
+        let measured = &mut record.entries[0];
+        (measured.id, measured.work) = (layer.id(), layer.work());
+        measured.problem = Problem::KanLayer(layer);
+        for outcome in &mut measured.outcomes {
+            outcome.proof = Some(Proof { error: 0.0, tolerance: 1e-5 });
+        }
+        let table = entry(&record.entries[0], &record.machine);
+        assert!(!table.contains("% limit") && !table.contains("the card's rates"), "{table}");
+
+        let card = Card {
+            backend: "cuda".to_owned(),
+            name: "a card".to_owned(),
+            driver: None,
+            target: None,
+            memory_bytes: None,
+        };
+        // Products of bf16 were not measured.
+        let matmul_gflops = vec![("f32".to_owned(), 50_000.0)];
+        record.machine.gpu = Some(Gpu { card, matmul_gflops, copy_gbytes_per_s: 1000.0 });
+        let table = entry(&record.entries[0], &record.machine);
+        assert_narrow(&table);
+        let row = |name: &str| {
+            let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            rows.find(|row| row.first() == Some(&name)).expect("a row")
+        };
+        // 39.4 · 10⁹ operations of the dense form take 0.789 ms.
+        assert_eq!(
+            row("updraft-cuda"),
+            ["updraft-cuda", "1.000", "0.0", "0.000", "21474.8", "42.9", "78.9", "1.00"]
+        );
+        assert_eq!(row("cuda"), ["cuda", "4.000", "0.0", "0.000", "5368.7", "10.7", "4.00"]);
+        assert_eq!(row("updraft-cuda-expanded-bf16").len(), 7);
+        assert_eq!(table.matches("0.789 ms at the card's rates, mostly arithmetic").count(), 1);
+        assert_eq!(table.matches("% limit").count(), 1);
     }
 
     #[test]

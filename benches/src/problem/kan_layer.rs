@@ -6,12 +6,13 @@ use std::sync::Arc;
 use anyhow::Result;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+use updraft_kan::roofline::LayerCost;
 use updraft_kan::slices::reference::{self, Parameters};
 use updraft_kan::slices::{
     Activation, Gradients, Grid, Isa, LayerGeometry, QuantizedLayer, QuantizedScratch, Scratch,
     Weights, backward, forward,
 };
-use updraft_kan::{KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
+use updraft_kan::{CubeForm, KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
 use updraft_simd::Products;
 
 use crate::formula;
@@ -77,6 +78,12 @@ impl KanLayer {
             let geometry = geometry.with_products(Products::Bf16);
             geometry.multiplies_bf16(Isa::detect(), &weights, self.batch)
         })
+    }
+
+    /// The kernels of a form on a GPU; `None` if it does not compute the layer.
+    pub(crate) fn cost(&self, form: CubeForm) -> Option<LayerCost> {
+        let weights = Weights { base: Some(&[]), scaler: Some(&[]), ..Weights::default() };
+        LayerCost::of(form, &self.geometry().ok()?, &weights, self.batch)
     }
 
     /// By the documented error of [`QuantizedLayer`].

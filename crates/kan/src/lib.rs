@@ -20,6 +20,7 @@ mod layer;
 )]
 mod ops;
 mod regrid;
+pub mod roofline;
 
 // Layers and networks.
 #[cfg(feature = "burn")]
@@ -51,7 +52,6 @@ pub use layer::{PackedKan, PackedKanLinear};
 pub use import::ImportError;
 
 // The implementation of a layer.
-#[cfg(feature = "burn")]
 pub use kernels::CubeForm;
 #[cfg(feature = "burn")]
 pub use ops::{LayerPath, PlainReason};

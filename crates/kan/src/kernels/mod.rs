@@ -8,7 +8,7 @@ mod conv;
 mod cpu;
 #[cfg(feature = "cube")]
 pub(crate) mod cube;
-#[cfg(feature = "burn")]
+pub(crate) mod cube_cost;
 mod cube_form;
 #[cfg(any(test, feature = "flex"))]
 mod dense;
@@ -34,9 +34,7 @@ pub use backward::backward;
 #[cfg(feature = "flex")]
 pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
-#[cfg(feature = "cube")]
 pub(crate) use cpu::Uniform;
-#[cfg(feature = "burn")]
 pub use cube_form::CubeForm;
 #[cfg(feature = "flex")]
 pub(crate) use dense::{

@@ -14,14 +14,10 @@ use super::cube::Tensors;
 use crate::kernels::cube::{CubeLayer, Part, Sizes, add_bias, pack_weights, write_bases};
 #[cfg(feature = "autodiff")]
 use crate::kernels::cube::{WeightGradients, contract, unpack_gradients};
+#[cfg(feature = "autodiff")]
+use crate::kernels::cube_cost::expanded::parts::inputs_of_part;
+use crate::kernels::cube_cost::expanded::parts::samples_of_part;
 use crate::kernels::{CubeForm, LayerGeometry};
-
-/// Bytes of the values in memory at a time, at most, unless one sample or input has more.
-const PART_BYTES: usize = 256 << 20;
-
-/// Samples of a part are a multiple, so that each part of the outputs begins where devices allow a
-/// buffer to begin.
-const SAMPLES: usize = 64;
 
 /// A layer in this form.
 pub(super) struct Expanded<'a> {
@@ -47,11 +43,6 @@ impl<'a> Expanded<'a> {
             _ => return None,
         };
         Some(Self { tensors, geometry, layer, sizes: tensors.sizes(geometry), dtype })
-    }
-
-    /// Samples or inputs of a part, of which each has this many rows of values.
-    fn within(&self, rows: usize) -> usize {
-        (PART_BYTES / (rows * self.dtype.size())).max(1)
     }
 
     fn matrix(&self, rows: usize, columns: usize) -> CubeTensor {
@@ -98,7 +89,7 @@ impl<'a> Expanded<'a> {
         let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
         let batch = tensors.x.meta.shape()[0];
         let y = tensors.empty([batch, outputs]);
-        let most = self.within(inputs * layer.rows()).max(SAMPLES) / SAMPLES * SAMPLES;
+        let most = samples_of_part(layer, inputs, self.dtype.size());
         let weights = self.weights(part(0..1, 0..inputs));
         for first in (0..batch).step_by(most) {
             let samples = most.min(batch - first);
@@ -135,7 +126,7 @@ impl Expanded<'_> {
         let (inputs, batch) = (geometry.in_features(), tensors.x.meta.shape()[0]);
         let client = &tensors.x.client;
         let dy = cast(dy.clone(), self.dtype);
-        let most = self.within(batch * layer.rows());
+        let most = inputs_of_part(layer, batch, self.dtype.size());
         for first in (0..inputs).step_by(most) {
             let part = part(0..batch, first..inputs.min(first + most));
             if let Some(dx) = dx {

@@ -4,9 +4,7 @@ use cubecl::prelude::*;
 
 use super::buffers::Sizes;
 use super::tiles::{LANES, cubes};
-
-/// Groups of `LANES` units that share the samples.
-const GROUPS: u32 = 8;
+use crate::kernels::cube_cost::bias_gradient::GROUPS;
 
 /// Writes the sums over the samples, `[out_features]`, of the gradient of the outputs,
 /// `[batch, out_features]`.

@@ -1,23 +1,9 @@
-//! A layer as its kernels are compiled for it.
+//! A layer as the arguments of its kernels.
 
 use super::position::KnotsLaunch;
-use crate::grid::Outside;
+use crate::kernels::LayerGeometry;
 use crate::kernels::cpu::Uniform;
-use crate::kernels::{Activation, LayerGeometry};
-
-/// The part of a layer that its kernels are compiled for; sizes other than the number of bases are
-/// arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CubeLayer {
-    pub(super) degree: usize,
-    pub(super) intervals: usize,
-    pub(super) outside: Outside,
-    /// The function of the base branch, if there is one.
-    pub(super) activation: Option<Activation>,
-    /// Whether splines have factors.
-    pub(super) is_scaled: bool,
-    pub(super) has_bias: bool,
-}
+pub(crate) use crate::kernels::cube_cost::CubeLayer;
 
 impl CubeLayer {
     /// A layer with these optional parameters.
@@ -36,21 +22,6 @@ impl CubeLayer {
             is_scaled,
             has_bias,
         }
-    }
-
-    /// Bases that can differ from zero at a position.
-    pub(super) const fn taps(&self) -> usize {
-        self.degree + 1
-    }
-
-    /// Basis functions of a spline.
-    pub(super) const fn bases(&self) -> usize {
-        self.intervals + self.degree
-    }
-
-    /// Rows of weights of an input: the coefficients, and the base weights if there are any.
-    pub(crate) const fn rows(&self) -> usize {
-        self.bases() + self.activation.is_some() as usize
     }
 }
 

@@ -5,9 +5,7 @@ use cubecl::prelude::*;
 use super::buffers::Sizes;
 use super::layer::CubeLayer;
 use super::tiles::{LANES, cube_along, cubes};
-
-/// Inputs of a cube, one for each group of `LANES` units.
-const INPUTS: u32 = 8;
+use crate::kernels::cube_cost::scaler_gradient::INPUTS;
 
 /// Writes the gradients of the factors, `[in_features, out_features]`, for those of the
 /// coefficients without factors, and multiplies the latter by the factors.

@@ -1,16 +1,9 @@
-//! The division of a pass into cubes, and the shared memory of one.
+//! The division of a pass into cubes.
 
 use cubecl::prelude::*;
 
-/// Units of a cube along its first axis. Not the size of a plane, which no kernel relies on.
-pub(super) const LANES: u32 = 32;
-
-/// Bytes of shared memory that every device has: WebGPU's lower limit of
-/// `maxComputeWorkgroupStorageSize`.
-pub(super) const SHARED_BYTES: usize = 16384;
-
-/// Units of the largest cube, which every GPU has.
-pub(super) const MOST_UNITS: u32 = 256;
+pub(super) use crate::kernels::cube_cost::tiles::LANES;
+use crate::kernels::cube_cost::tiles::{MOST_UNITS, SHARED_BYTES};
 
 /// Cubes along an axis that every device can launch: WebGPU's lower limit of
 /// `maxComputeWorkgroupsPerDimension`.

@@ -153,16 +153,8 @@ impl Case {
 
     /// Compares the forms of tensor cores with the reference, where the device has any.
     pub(super) fn check_tensor_cores(&self, device: &Device) {
-        for (form, dtype) in [
-            (CubeForm::Bf16, DType::BF16),
-            (CubeForm::F16, DType::F16),
-            (CubeForm::ExpandedBf16, DType::BF16),
-            (CubeForm::ExpandedF16, DType::F16),
-        ] {
-            let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype);
-            if usage.contains(DTypeUsage::Accelerated) {
-                self.check_form(device, form, CLOSE_OF_BF16);
-            }
+        for form in tensor_core_forms(device) {
+            self.check_form(device, form, CLOSE_OF_BF16);
         }
     }
 
@@ -174,6 +166,21 @@ impl Case {
             assert!(error <= close, "{name} differs by {error:e}, {case}");
         }
     }
+}
+
+/// The forms whose numbers a device multiplies on tensor cores.
+pub(super) fn tensor_core_forms(device: &Device) -> Vec<CubeForm> {
+    let forms = [
+        (CubeForm::Bf16, DType::BF16),
+        (CubeForm::F16, DType::F16),
+        (CubeForm::ExpandedBf16, DType::BF16),
+        (CubeForm::ExpandedF16, DType::F16),
+    ];
+    let is_accelerated = |dtype| {
+        let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype);
+        usage.contains(DTypeUsage::Accelerated)
+    };
+    forms.into_iter().filter(|&(_, dtype)| is_accelerated(dtype)).map(|(form, _)| form).collect()
 }
 
 pub(super) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -5,7 +5,7 @@
 
 use cubecl::prelude::*;
 
-use super::{EACH, Four, SHARED_BYTES, SIDE, TILE, UNITS, inputs_within};
+use super::Four;
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::layer::{CubeLayer, knots};
@@ -13,12 +13,11 @@ use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
 use crate::kernels::cube::weight::weight;
+use crate::kernels::cube_cost::dense::forward::slots;
+use crate::kernels::cube_cost::dense::{EACH, SIDE, TILE, UNITS};
 
 /// Vectors of a row of a tile.
 const VECTORS: u32 = TILE / 4;
-
-/// Rows of values and weights in shared memory, at most.
-const ROWS: u32 = (SHARED_BYTES / (2 * TILE as usize * size_of::<f32>())) as u32;
 
 /// As the forward pass of the kernels that leave out bases.
 pub(crate) fn forward(
@@ -47,8 +46,7 @@ pub(crate) fn forward(
         in_features,
         outputs,
         layer,
-        // As many as there are units for their samples.
-        inputs_within(ROWS, layer).min(UNITS / TILE),
+        slots(layer),
     );
 }
 

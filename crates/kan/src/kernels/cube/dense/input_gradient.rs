@@ -5,7 +5,7 @@
 
 use cubecl::prelude::*;
 
-use super::{Four, UNITS};
+use super::Four;
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
@@ -13,15 +13,10 @@ use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::weight::weight;
-
-/// Inputs of a cube.
-const INPUTS: u32 = 8;
-/// Groups of units along the samples.
-const GROUPS: u32 = UNITS / INPUTS;
-/// Outputs at a time.
-const OUTPUTS: u32 = 16;
-/// Sums of a unit, at most.
-const SUMS: u32 = 96;
+use crate::kernels::cube_cost::dense::UNITS;
+use crate::kernels::cube_cost::dense::input_gradient::{
+    GROUPS, INPUTS, OUTPUTS, samples_of_a_unit,
+};
 
 /// As the input gradient of the kernels that leave out bases.
 pub(crate) fn input_gradient(
@@ -54,12 +49,6 @@ pub(crate) fn input_gradient(
         layer,
         samples,
     );
-}
-
-/// Samples of a unit: its sums stay in registers.
-fn samples_of_a_unit(layer: CubeLayer) -> u32 {
-    let rows = layer.rows() as u32;
-    [8, 4].into_iter().find(|samples| samples * rows <= SUMS).unwrap_or(2)
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -183,27 +172,5 @@ fn dense_gradient_of_input(
             }
             dx[at] = sum;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grid::Outside;
-    use crate::kernels::Activation;
-
-    #[test]
-    fn the_sums_of_a_unit_stay_in_registers() {
-        let samples = [5, 8, 20, 23, 28].map(|intervals| {
-            samples_of_a_unit(CubeLayer {
-                degree: 3,
-                intervals,
-                outside: Outside::Zero,
-                activation: Some(Activation::Silu),
-                is_scaled: true,
-                has_bias: false,
-            })
-        });
-        assert_eq!(samples, [8, 8, 4, 2, 2]);
     }
 }

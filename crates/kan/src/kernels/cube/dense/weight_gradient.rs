@@ -5,20 +5,18 @@
 
 use cubecl::prelude::*;
 
-use super::{EACH, Four, SIDE, TILE, UNITS, inputs_within};
+use super::Four;
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
+use crate::kernels::cube_cost::dense::weight_gradient::{PITCH, SAMPLES, slots};
+use crate::kernels::cube_cost::dense::{EACH, SIDE, TILE, UNITS};
 
 /// Vectors of a row of gradients.
 const VECTORS: u32 = TILE / 4;
-/// Samples at a time.
-const SAMPLES: u32 = 16;
-/// From the values of a sample to those of the next: odd, so that samples do not share a bank.
-const PITCH: u32 = TILE + 1;
 
 /// As the weight gradient of the kernels that leave out bases.
 pub(crate) fn weight_gradient(
@@ -31,7 +29,7 @@ pub(crate) fn weight_gradient(
     gradients: WeightGradients,
 ) {
     let Sizes { batch, inputs: in_features, outputs, address } = sizes;
-    let slots = inputs_within(TILE, layer);
+    let slots = slots(layer);
     dense_gradient_of_weights::launch(
         client,
         cubes(outputs.div_ceil(TILE) as usize, in_features.div_ceil(slots) as usize),

@@ -3,13 +3,14 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{Part, UNITS, address, pairs_of_cube};
+use super::{Part, address};
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
+use crate::kernels::cube_cost::expanded::{UNITS, pairs_of_cube};
 
 /// Writes the values at a part of `x`, `[part.samples, part.inputs · rows]`. An input without a
 /// value has NaN in all rows for gradients, else in those of a window.

@@ -2,9 +2,9 @@
 
 use cubecl::prelude::*;
 
-use super::UNITS;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube_cost::expanded::UNITS;
 
 /// Adds the bias to the outputs, `[batch, out_features]`.
 pub(crate) fn add_bias(client: &Client, sizes: Sizes, bias: BufferArg, y: BufferArg) {

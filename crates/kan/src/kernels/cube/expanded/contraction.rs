@@ -3,13 +3,14 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{Part, UNITS, address, pairs_of_cube};
+use super::{Part, address};
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
 use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube_cost::expanded::{UNITS, pairs_of_cube};
 
 /// Writes a part of the gradient, `[batch, in_features]`, from those of the values,
 /// `[part.samples, part.inputs · rows]`.

@@ -22,11 +22,8 @@ pub(crate) use weights::unpack_gradients;
 
 use super::buffers::Sizes;
 use super::layer::CubeLayer;
-use super::tiles::SHARED_BYTES;
 use crate::kernels::CubeForm;
-
-/// Units of a cube.
-const UNITS: u32 = 256;
+use crate::kernels::cube_cost::expanded::pairs_of_cube;
 
 /// The samples and inputs of a layer that a launch is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,12 +66,6 @@ pub(super) fn is_on_tensor_cores(client: &Client, form: CubeForm) -> bool {
         let configs = &client.properties().features.matmul.cmma;
         configs.iter().any(|config| [config.a_type, config.b_type] == [numbers; 2])
     })
-}
-
-/// Pairs of a cube, whose rows fit into shared memory in numbers of this size; 0 if no pair does.
-fn pairs_of_cube(layer: CubeLayer, number_bytes: usize) -> u32 {
-    let fit = SHARED_BYTES / (layer.rows() * number_bytes);
-    UNITS.min(u32::try_from(fit).unwrap_or(UNITS))
 }
 
 /// The type of an index into buffers of the layer, and into one of this length.

@@ -5,11 +5,12 @@ use cubecl::prelude::*;
 
 #[cfg(feature = "autodiff")]
 use super::super::buffers::WeightGradients;
-use super::{Part, UNITS, address};
+use super::{Part, address};
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::layer::CubeLayer;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::weight::weight;
+use crate::kernels::cube_cost::expanded::UNITS;
 
 /// Writes the weights, multiplied by their factors, `[part.inputs · rows, outputs]`.
 pub(crate) fn pack_weights(

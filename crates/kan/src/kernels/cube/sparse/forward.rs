@@ -11,20 +11,11 @@ use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
-use crate::kernels::cube::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
+use crate::kernels::cube::tiles::{LANES, cube_along, cubes};
 use crate::kernels::cube::weight::weight;
-
-/// Groups of `LANES` units; a group takes every eighth sample.
-const GROUPS: u32 = 8;
-/// Samples of a tile.
-const SAMPLES: u32 = 32;
-/// Outputs of a tile.
-const OUTPUTS: u32 = 64;
-/// Inputs whose bases are evaluated at a time.
-const INPUTS: u32 = 8;
-/// Numbers evaluated at a time, one by each unit.
-const EVALUATED: usize = (SAMPLES * INPUTS) as usize;
-const _: () = assert!(EVALUATED == (LANES * GROUPS) as usize && LANES * GROUPS <= MOST_UNITS);
+use crate::kernels::cube_cost::sparse::forward::{
+    EVALUATED, GROUPS, INPUTS, OUTPUTS, SAMPLES, staged_inputs,
+};
 
 /// Writes the outputs, `[batch, out_features]`, for at least one sample; a layer without bias has
 /// any buffer in its place.
@@ -59,15 +50,6 @@ pub(crate) fn forward(
         layer,
         staged_inputs(layer),
     );
-}
-
-/// The inputs whose weights are in shared memory at a time: a power of two, or 0 if those of one do
-/// not fit there.
-fn staged_inputs(layer: CubeLayer) -> usize {
-    let evaluated = EVALUATED * (2 + layer.taps());
-    let left = SHARED_BYTES / size_of::<f32>() - evaluated;
-    let fitting = left / (layer.rows() * OUTPUTS as usize);
-    [8, 4, 2, 1].into_iter().find(|&inputs| inputs <= fitting).unwrap_or(0)
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -200,28 +182,5 @@ fn layer_forward(
                 y[row as usize * outputs as usize + output as usize] = sum;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grid::Outside;
-
-    fn layer(intervals: usize) -> CubeLayer {
-        CubeLayer {
-            degree: 3,
-            intervals,
-            outside: Outside::Zero,
-            activation: Some(crate::kernels::Activation::Silu),
-            is_scaled: true,
-            has_bias: false,
-        }
-    }
-
-    #[test]
-    fn shared_memory_holds_the_weights_of_inputs_with_few_intervals() {
-        let staged = [1, 5, 20, 36, 37].map(|intervals| staged_inputs(layer(intervals)));
-        assert_eq!(staged, [8, 4, 1, 1, 0]);
     }
 }

@@ -11,15 +11,9 @@ use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
-use crate::kernels::cube::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
+use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::weight::weight;
-
-/// Inputs of a tile, one for each group of `LANES` units.
-const INPUTS: u32 = 8;
-/// Samples of a tile, one for each unit of a group.
-const SAMPLES: u32 = LANES;
-const UNITS: u32 = SAMPLES * INPUTS;
-const _: () = assert!(UNITS <= MOST_UNITS);
+use crate::kernels::cube_cost::sparse::input_gradient::{INPUTS, SAMPLES, UNITS, staged_outputs};
 
 /// Writes the gradient, `[batch, in_features]`, for that of the outputs, `[batch, out_features]`, of
 /// at least one sample.
@@ -56,14 +50,6 @@ pub(crate) fn input_gradient(
         is_staged,
         columns,
     );
-}
-
-/// Whether the weights of a tile's inputs are in shared memory, and for how many outputs at a time.
-fn staged_outputs(layer: CubeLayer) -> (bool, u32) {
-    let floats = SHARED_BYTES / size_of::<f32>();
-    let lines = INPUTS as usize * layer.rows() + SAMPLES as usize;
-    let fitting = [16, 8, 4].into_iter().find(|&columns| lines * (columns as usize + 1) <= floats);
-    (fitting.is_some(), fitting.unwrap_or(16))
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -164,28 +150,5 @@ fn gradient_of_input(
     }
     if first_sample + UNIT_POS_X < batch && first_input + UNIT_POS_Y < in_features {
         dx[at] = sum;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grid::Outside;
-    use crate::kernels::Activation;
-
-    #[test]
-    fn shared_memory_holds_the_weights_of_as_many_outputs_as_fit() {
-        let staged = [5, 20, 48, 49, 94, 95].map(|intervals| {
-            staged_outputs(CubeLayer {
-                degree: 3,
-                intervals,
-                outside: Outside::Zero,
-                activation: Some(Activation::Silu),
-                is_scaled: true,
-                has_bias: false,
-            })
-        });
-        let expected = [(true, 16), (true, 16), (true, 8), (true, 4), (true, 4), (false, 16)];
-        assert_eq!(staged, expected);
     }
 }

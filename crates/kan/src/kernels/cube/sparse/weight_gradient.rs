@@ -11,14 +11,8 @@ use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
-use crate::kernels::cube::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
-
-/// Groups of `LANES` units that share the samples.
-const GROUPS: u32 = 4;
-/// Outputs of a cube.
-const OUTPUTS: u32 = LANES;
-/// Samples whose bases are evaluated at a time, one by each unit.
-const SAMPLES: u32 = LANES * GROUPS;
+use crate::kernels::cube::tiles::{LANES, cube_along, cubes};
+use crate::kernels::cube_cost::sparse::weight_gradient::{GROUPS, OUTPUTS, SAMPLES, window};
 
 /// Writes the gradients for that of the outputs, `[batch, out_features]`.
 ///
@@ -52,16 +46,6 @@ pub(crate) fn weight_gradient(
         layer,
         window,
     );
-}
-
-/// The bases of a window: as many as fit into shared memory.
-fn window(layer: CubeLayer) -> u32 {
-    let evaluated = SAMPLES as usize * (2 + layer.taps());
-    let of_base = SAMPLES as usize;
-    let left = SHARED_BYTES / size_of::<f32>() - evaluated - of_base;
-    let most = left / SAMPLES as usize;
-    let windows = layer.bases().div_ceil(most);
-    layer.bases().div_ceil(windows) as u32
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -180,30 +164,6 @@ fn gradient_of_weights(
                 }
                 of_base[input as usize * outputs as usize + output] = sum;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grid::Outside;
-
-    #[test]
-    fn windows_of_bases_are_equal_and_fit_into_shared_memory() {
-        for (intervals, expected) in [(5, 8), (20, 23), (22, 25), (23, 13), (100, 21)] {
-            let layer = CubeLayer {
-                degree: 3,
-                intervals,
-                outside: Outside::Zero,
-                activation: None,
-                is_scaled: false,
-                has_bias: false,
-            };
-            let window = window(layer);
-            assert_eq!(window, expected, "{intervals} intervals");
-            let floats = SAMPLES as usize * (3 + layer.taps() + window as usize);
-            assert!(floats * size_of::<f32>() <= SHARED_BYTES);
         }
     }
 }

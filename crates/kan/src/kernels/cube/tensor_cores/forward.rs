@@ -5,13 +5,14 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{DEPTH, FRAGMENT, PITCH, PLANE, PLANES, Packing, TILE, UNITS};
+use super::Packing;
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
+use crate::kernels::cube_cost::tensor_cores::{DEPTH, FRAGMENT, PITCH, PLANE, PLANES, TILE, UNITS};
 
 /// Writes the outputs, `[batch, out_features]`, from packed weights.
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]

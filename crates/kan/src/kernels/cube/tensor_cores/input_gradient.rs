@@ -7,18 +7,15 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{DEPTH, FRAGMENT, PLANE, PLANES, Packing, SHARED_BYTES, TILE, UNITS};
+use super::{Packing, SHARED_BYTES};
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::{Kind, Knots, basis, locate};
 use crate::kernels::cube::tiles::{cube_along, cubes};
-
-/// Outputs at a time.
-const OUTPUTS: u32 = 32;
-/// From a row of outputs to the next.
-const ROW: u32 = OUTPUTS + 8;
+use crate::kernels::cube_cost::tensor_cores::input_gradient::{OUTPUTS, ROW};
+use crate::kernels::cube_cost::tensor_cores::{DEPTH, FRAGMENT, PLANE, PLANES, TILE, UNITS};
 
 const _: () = assert!(PLANES * FRAGMENT == TILE);
 const _: () = assert!((4 * TILE * DEPTH + 2 * (TILE + DEPTH) * ROW) as usize <= SHARED_BYTES);

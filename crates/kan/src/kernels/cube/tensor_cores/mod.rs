@@ -23,20 +23,7 @@ pub(super) use weight_gradient::weight_gradient;
 
 use super::layer::CubeLayer;
 use crate::kernels::CubeForm;
-
-/// Units of a plane, and planes of a cube.
-const PLANE: u32 = 32;
-const PLANES: u32 = 8;
-const UNITS: u32 = PLANE * PLANES;
-
-/// Rows and columns of a matrix that a plane multiplies in one instruction.
-const FRAGMENT: u32 = 16;
-/// Samples and outputs of a cube.
-const TILE: u32 = 128;
-/// From a row of a tile in shared memory to the next: rows begin in other banks.
-const PITCH: u32 = TILE + 8;
-/// Rows of weights that a chunk has at most.
-const DEPTH: u32 = 64;
+use crate::kernels::cube_cost::tensor_cores::{DEPTH, FRAGMENT, PLANE};
 
 /// Shared memory of the largest kernel, the input gradient.
 const SHARED_BYTES: usize = 49152;

@@ -3,11 +3,11 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{DEPTH, FRAGMENT, TILE, UNITS};
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::layer::CubeLayer;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::weight::weight;
+use crate::kernels::cube_cost::tensor_cores::{TILE, UNITS, depth, slots};
 
 /// The layout of packed weights, `[chunks, depth, columns]`: the rows of a chunk's inputs one after
 /// the other, and zeros where there is no row, input or output.
@@ -24,11 +24,10 @@ pub(in super::super) struct Packing {
 
 impl Packing {
     pub(in super::super) fn new(layer: CubeLayer, sizes: Sizes) -> Self {
-        let rows = layer.rows() as u32;
-        let slots = DEPTH / rows;
+        let slots = slots(layer);
         Self {
             slots,
-            depth: (slots * rows).next_multiple_of(FRAGMENT),
+            depth: depth(layer),
             chunks: sizes.inputs.div_ceil(slots),
             columns: sizes.outputs.next_multiple_of(TILE),
         }

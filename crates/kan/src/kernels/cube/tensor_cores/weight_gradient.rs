@@ -6,18 +6,14 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use super::{FRAGMENT, PITCH, PLANE, PLANES, TILE, UNITS};
 use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::values::write_values;
-
-/// Samples at a time.
-const SAMPLES: u32 = 32;
-/// From the values of a row to those of the next.
-const ROW: u32 = SAMPLES + 8;
+use crate::kernels::cube_cost::tensor_cores::weight_gradient::{ROW, SAMPLES, slots};
+use crate::kernels::cube_cost::tensor_cores::{FRAGMENT, PITCH, PLANE, PLANES, TILE, UNITS};
 
 /// Writes the gradients for that of the outputs, `[batch, out_features]`.
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
@@ -31,7 +27,7 @@ pub(in super::super) fn weight_gradient(
     dy: BufferArg,
     gradients: WeightGradients,
 ) {
-    let slots = TILE / layer.rows() as u32;
+    let slots = slots(layer);
     products_of_weights::launch(
         client,
         cubes(sizes.outputs.div_ceil(TILE) as usize, sizes.inputs.div_ceil(slots) as usize),

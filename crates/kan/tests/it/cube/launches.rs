@@ -1,0 +1,89 @@
+//! The launches of a layer's passes are those of the model of their cost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use burn::tensor::{Device, Tensor, TensorData};
+use cubecl::logging::{LaunchObservation, LaunchObserver};
+use updraft_kan::roofline::{KernelCost, LayerCost};
+use updraft_kan::slices::Weights;
+use updraft_kan::{CubeForm, KanLinearConfig, LayerPath};
+use updraft_testing::gpus;
+
+use super::case::{Case, tensor_core_forms};
+
+/// The types of the kernels that were launched.
+#[derive(Default)]
+struct Launched(Mutex<Vec<&'static str>>);
+
+impl LaunchObserver for Launched {
+    fn launched(&self, kernel: &'static str) {
+        self.0.lock().unwrap().push(kernel);
+    }
+}
+
+/// The result of some work, and the kernels that it launched.
+fn observe<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
+    device.sync().expect("the device works");
+    let launched = Arc::new(Launched::default());
+    let observation = LaunchObservation::new(launched.clone());
+    let result = work();
+    device.sync().expect("the device works");
+    drop(observation);
+    let kernels = launched.0.lock().unwrap().clone();
+    (result, kernels)
+}
+
+fn assert_modelled(launched: &[&str], modelled: &[KernelCost], case: &str) {
+    let count = |part: &str| launched.iter().filter(|kernel| kernel.contains(part)).count() as u64;
+    let mut expected = BTreeMap::<&str, u64>::new();
+    for kernel in modelled {
+        *expected.entry(kernel.name).or_default() += kernel.launches;
+    }
+    // burn's conversions of a backward pass may be others.
+    expected.remove("cast");
+    let products = expected.remove("matmul").unwrap_or(0);
+    assert_eq!(count("matmul"), products, "burn's products, {case}: {launched:?}");
+    for (kernel, launches) in &expected {
+        // The type of a kernel is in a module with the name of its function.
+        assert_eq!(count(&format!("::{kernel}::")), *launches, "{kernel}, {case}: {launched:?}");
+    }
+    let ours = count("updraft_kan::");
+    assert_eq!(ours, expected.values().sum::<u64>(), "all of ours, {case}: {launched:?}");
+}
+
+#[test]
+fn every_form_launches_the_kernels_of_the_model() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        let config = KanLinearConfig::new(9, 35);
+        let bare = config.clone().with_activation(None).with_scaler(false);
+        for (config, batch) in [(config.with_bias(true), 70), (bare, 33)] {
+            let case = Case::new(config, batch);
+            let forms = [CubeForm::Sparse, CubeForm::Dense, CubeForm::Expanded];
+            for form in forms.into_iter().chain(tensor_core_forms(&device)) {
+                // Kernels are compiled, and with autotuning chosen, in a first run.
+                case.run(&device, form);
+                let layer = case.layer(&device).with_path(LayerPath::CubeIn(form));
+                let weights = Weights {
+                    spline: &[],
+                    base: case.base.as_deref(),
+                    scaler: case.scaler.as_deref(),
+                    bias: case.bias.as_deref(),
+                };
+                let cost =
+                    LayerCost::of(form, layer.geometry(), &weights, batch).expect("few rows");
+                let tensor = |values: &[f32], columns: usize| {
+                    let data = TensorData::new(values.to_vec(), [batch, columns]);
+                    Tensor::<2>::from_data(data, &device)
+                };
+                let x = tensor(&case.x, case.config.in_features).require_grad();
+                let dy = tensor(&case.dy, case.config.out_features);
+                let what = format!("{form}, batch {batch}");
+                let (y, launched) = observe(&device, || layer.forward(x));
+                assert_modelled(&launched, &cost.forward, &format!("{what}, forward"));
+                let (_, launched) = observe(&device, || (y * dy).sum().backward());
+                assert_modelled(&launched, &cost.backward, &format!("{what}, backward"));
+            }
+        }
+    }
+}
