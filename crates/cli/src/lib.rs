@@ -33,6 +33,7 @@ mod wrap;
 pub use allocator::EndWithoutMemory;
 
 use std::ffi::OsString;
+use std::io::{IsTerminal, stderr};
 
 use anyhow::Result;
 use clap::Parser;
@@ -85,7 +86,8 @@ const INTERRUPTED: u8 = 130;
 /// Runs the command line `updraft ARGS…` with the tasks of this workspace and returns its exit
 /// code.
 ///
-/// The first argument is the program's name. Errors are printed to standard error as one line.
+/// The first argument is the program's name. Errors are printed to standard error as one line, which
+/// is wrapped on a terminal.
 pub fn run<I, T>(arguments: I) -> u8
 where
     I: IntoIterator<Item = T>,
@@ -123,6 +125,9 @@ where
             };
         }
     };
+    if !arguments.dry_run {
+        stop::block_scheduler_signals();
+    }
     allocator::advise(arguments.command.memory_advice());
     match threads::check()
         .and_then(|()| threads::start())
@@ -136,7 +141,7 @@ where
 /// Prints why a command ended and returns its exit code.
 fn ended(error: &anyhow::Error) -> u8 {
     ranks::wait_for_rank_0();
-    terminal::say(&format!("error: {error:#}"));
+    terminal::say(&wrap::error(&format!("{error:#}"), stderr().is_terminal()));
     exit_code(error)
 }
 

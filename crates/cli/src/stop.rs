@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks a run to stop and save, the second ends the process.
+//! Ctrl-C and other signals: the first asks a run to stop and save, the second Ctrl-C ends the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -84,10 +84,48 @@ pub(crate) fn block_file_size_signal() {
 #[cfg(not(unix))]
 pub(crate) fn block_file_size_signal() {}
 
-/// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
+/// Blocks the signals that batch schedulers and the limit on CPU time send before they kill a process,
+/// in this thread and in those that are started later: the thread of [`install`] receives them.
+pub(crate) fn block_scheduler_signals() {
+    #[cfg(unix)]
+    // No system refuses to block them.
+    let _ = scheduler_signals().thread_block();
+}
+
+/// SIGUSR1 and SIGUSR2, as `sbatch --signal` and `qsub -notify` send them, and SIGXCPU.
+#[cfg(unix)]
+fn scheduler_signals() -> <ctrlc::Signal as std::ops::BitOr>::Output {
+    use ctrlc::Signal;
+
+    Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGXCPU
+}
+
+/// Installs the handler of SIGINT, SIGTERM and SIGHUP, without which they end the process at once, and
+/// that of [`block_scheduler_signals`].
 pub(crate) fn install() {
     if let Err(error) = ctrlc::set_handler(request) {
         tracing::warn!(%error, "signals end the process without saving");
+    }
+    #[cfg(unix)]
+    {
+        let wait = || {
+            while scheduler_signals().wait().is_ok() {
+                request_once();
+            }
+        };
+        let started = std::thread::Builder::new().name("updraft-signals".to_owned()).spawn(wait);
+        if let Err(error) = started {
+            tracing::warn!(%error, "signals of a batch scheduler are ignored");
+        }
+    }
+}
+
+/// Asks for a stop if nothing has: a scheduler may repeat its signal, and the system sends SIGXCPU
+/// once a second while the run saves.
+#[cfg(unix)]
+fn request_once() {
+    if !requested() {
+        request();
     }
 }
 

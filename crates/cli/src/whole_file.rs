@@ -1,13 +1,17 @@
 //! Writing a file that is complete or as it was.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::command::cannot;
+use crate::stop::NothingToSave;
 
 /// Writes a file under a temporary name and renames it, so that an error leaves what was there.
 ///
@@ -33,18 +37,76 @@ fn write_through(partial: Option<PathBuf>, path: &Path, text: &str) -> Result<()
     written.map_err(|cause| cannot("write", path, cause))
 }
 
-/// Checks that a file can be created beside the output, before the work whose result it takes.
-///
-/// # Errors
-/// If it cannot be created, as in a folder that was removed or is read-only, or if a folder has its
-/// name.
-pub(crate) fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Err(cannot("write", path, ErrorKind::IsADirectory.into()));
+/// An output whose content is known only after long work.
+#[derive(Debug)]
+#[must_use = "its content is missing"]
+pub(crate) struct Output {
+    path: PathBuf,
+    /// A pipe stays open: its reader would end with its only writer.
+    pipe: Option<File>,
+}
+
+impl Output {
+    /// Checks, before the work, that a file can be created beside the output, or that a process reads
+    /// the pipe.
+    ///
+    /// # Errors
+    /// If it cannot be created, as in a folder that was removed or is read-only, if a folder has its
+    /// name, and for a pipe without a reader, which would be waited for.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let failed = |cause| cannot("write", path, cause);
+        let output = |pipe| Self { path: path.to_owned(), pipe };
+        if path.is_dir() {
+            return Err(failed(ErrorKind::IsADirectory.into()));
+        }
+        if is_pipe(path) {
+            return Ok(output(Some(open_pipe(path).map_err(failed)?)));
+        }
+        let Some(partial) = partial(path) else { return Ok(output(None)) };
+        let tried = File::create(&partial).and_then(|_| fs::remove_file(&partial));
+        tried.map(|()| output(None)).map_err(failed)
     }
-    let Some(partial) = partial(path) else { return Ok(()) };
-    let tried = File::create(&partial).and_then(|_| fs::remove_file(&partial));
-    tried.map_err(|cause| cannot("write", path, cause))
+
+    /// As [`write_whole`]; while a pipe is written, the first signal ends the process.
+    ///
+    /// # Errors
+    /// As [`write_whole`], and if the reader of a pipe has ended.
+    pub(crate) fn write(self, text: &str) -> Result<()> {
+        let Some(mut pipe) = self.pipe else { return write_whole(&self.path, text) };
+        let _unasked = NothingToSave::begin();
+        let written = pipe.write_all(text.as_bytes()).and_then(|()| pipe.flush());
+        written.map_err(|cause| cannot("write", &self.path, cause))
+    }
+}
+
+/// How long a pipe may wait for its reader, which a shell may start at the same time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Opens a pipe for writing, which waits for a reader: in a thread, because the system has no limit
+/// of time for it.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    let (sender, receiver) = channel();
+    let to_open = path.to_owned();
+    thread::Builder::new().name("updraft-pipe".to_owned()).spawn(move || {
+        // Without a receiver, the command has ended with the error below.
+        let _ = sender.send(OpenOptions::new().write(true).open(to_open));
+    })?;
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        let text = "no process reads this pipe; start its reader first, or name a file";
+        Err(io::Error::new(ErrorKind::TimedOut, text))
+    })
+}
+
+#[cfg(unix)]
+fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &Path) -> bool {
+    false
 }
 
 /// The temporary name of an output, which no other call has; `None` for one that is written in place.
@@ -100,8 +162,7 @@ mod tests {
     fn a_name_as_long_as_the_system_allows_is_written() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = dir.path().join("a".repeat(250) + ".html");
-        check_writable(&path).expect("writable");
-        write_whole(&path, "text").expect("written");
+        Output::open(&path).expect("writable").write("text").expect("written");
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1);
     }
 
@@ -124,11 +185,33 @@ mod tests {
     #[test]
     fn a_folder_that_is_gone_is_found_before_the_work() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        check_writable(&dir.path().join("page.html")).expect("writable");
+        let _ = Output::open(&dir.path().join("page.html")).expect("writable");
         assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
-        let error = check_writable(dir.path()).expect_err("a folder").to_string();
+        let error = Output::open(dir.path()).expect_err("a folder").to_string();
         assert!(error.starts_with("cannot write `"), "{error}");
-        let error = check_writable(&dir.path().join("gone/page.html")).expect_err("gone");
+        let error = Output::open(&dir.path().join("gone/page.html")).expect_err("gone");
         assert!(error.to_string().contains("gone/page.html`: "), "{error}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_without_a_reader_is_refused_and_one_with_a_reader_receives_the_text() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        // The thread that waits for a reader of the first one would be a writer of it.
+        let [alone, path] = ["alone", "pipe"].map(|name| dir.path().join(name));
+        let made = std::process::Command::new("mkfifo").args([&alone, &path]).status();
+        assert!(made.expect("mkfifo runs").success());
+        let error = Output::open(&alone).expect_err("no reader").to_string();
+        let expected = "alone`: no process reads this pipe; start its reader first, or name a file";
+        assert!(error.ends_with(expected), "{error}");
+        let reader = {
+            let path = path.clone();
+            thread::spawn(move || fs::read_to_string(path).expect("text"))
+        };
+        // More than a pipe holds.
+        let text = "text".repeat(100_000);
+        let output = Output::open(&path).expect("it has a reader");
+        output.write(&text).expect("written");
+        assert_eq!(reader.join().expect("it ended"), text);
     }
 }

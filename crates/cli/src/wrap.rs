@@ -21,14 +21,49 @@ pub(crate) fn hanging(start: &str, text: &str) -> String {
     all
 }
 
+/// An error as it is printed: on a terminal in lines that are indented below its first word, and
+/// elsewhere on one line, which other programs read.
+///
+/// What is in backquotes, such as a command, stays on one line, so that it can be copied.
+pub(crate) fn error(text: &str, is_terminal: bool) -> String {
+    const START: &str = "error: ";
+    if !is_terminal {
+        return format!("{START}{text}");
+    }
+    let columns = COLUMNS - START.len();
+    let lines = text.lines().flat_map(|line| match line.chars().count() <= columns {
+        true => vec![line.to_owned()],
+        false => filled(quoted_words(line), columns),
+    });
+    let lines: Vec<String> = lines.collect();
+    format!("{START}{}", lines.join(&format!("\n{:1$}", "", START.len())))
+}
+
+/// The words of a line; what is in backquotes is a part of one word.
+fn quoted_words(line: &str) -> impl Iterator<Item = &str> {
+    // A quote without its end would keep the rest of the line together.
+    let has_pairs = line.matches('`').count().is_multiple_of(2);
+    let mut is_inside = false;
+    let words = line.split(move |c: char| {
+        is_inside ^= c == '`' && has_pairs;
+        c.is_whitespace() && !is_inside
+    });
+    words.filter(|word| !word.is_empty())
+}
+
 /// Wraps a text to lines of at most `width` columns; at least one line.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     // Spaces between columns are kept if nothing is wrapped.
     if text.chars().count() <= columns {
         return vec![text.to_owned()];
     }
+    filled(text.split_whitespace(), columns)
+}
+
+/// Words in lines of at most this many columns; a longer word has a line of its own.
+fn filled<'a>(words: impl Iterator<Item = &'a str>, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in words {
         let line = lines.last_mut().expect("there is a line");
         if line.is_empty() {
             line.push_str(word);
@@ -67,6 +102,32 @@ mod tests {
         assert_eq!(found, format!("name   file\n    a b {}\n    {word}", "c".repeat(20)));
         let long = "x".repeat(100);
         assert_eq!(hanging("  ", &long), format!("  {long}"));
+    }
+
+    #[test]
+    fn an_error_is_one_line_but_on_a_terminal_where_commands_stay_whole() {
+        let command = "`train --resume runs/2026-01-02-030405-a --checkpoint 12`";
+        let text = format!(
+            "the newest intact checkpoint of the run is that of step 12: continue the run from it \
+             with {command}, then use it"
+        );
+        assert_eq!(error(&text, false), format!("error: {text}"));
+        let lines = [
+            "error: the newest intact checkpoint of the run is that of step 12: continue the",
+            "       run from it with",
+            &format!("       {command}, then use it"),
+        ];
+        assert!(lines.iter().all(|line| line.chars().count() <= 80));
+        assert_eq!(error(&text, true), lines.join("\n"));
+        assert_eq!(error("short", true), "error: short");
+        assert_eq!(error("two\nlines", true), "error: two\n       lines");
+        // A quote without an end, and a word that is longer than a line.
+        let open = format!("`{}", "word ".repeat(40));
+        let shown = error(&open, true);
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert_eq!(shown.split_whitespace().count(), 41);
+        let long = format!("a {}", "x".repeat(100));
+        assert_eq!(error(&long, true), format!("error: a\n       {}", "x".repeat(100)));
     }
 
     #[test]

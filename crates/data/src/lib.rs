@@ -8,6 +8,7 @@ mod burn_loader;
 mod cache;
 mod cells;
 mod components;
+mod contents;
 mod decode;
 mod digest;
 #[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
@@ -15,12 +16,13 @@ mod epochs;
 mod error;
 mod fault;
 mod file_identity;
+mod file_state;
 mod guard;
 mod image;
 mod item_hash;
 mod jpeg;
 mod kernels;
-mod modified;
+mod link_loop;
 mod parts;
 mod pixels;
 mod progress;
@@ -37,6 +39,7 @@ mod table;
 mod tensor_batch;
 #[cfg(feature = "burn")]
 mod tensors;
+mod text_encoding;
 mod tiff_pages;
 mod trace;
 mod volume;
@@ -57,7 +60,8 @@ pub use volume::{
     ChannelStatistics, Foreground, JoinedChannels, OpenConfig, PageAxis, PatchConfig, PngVolume,
     Region, ScaledVolume, TiffCompression, TiffVolume, TiffWriteConfig, Volume, VolumeManifest,
     VolumePair, VolumePart, VolumePatches, VolumeRow, VolumeScale, VolumeSource, VolumeSpec,
-    VolumeTarget, VolumeWindows, VolumeWriter, open_volume, volume_statistics, write_volume,
+    VolumeTarget, VolumeWindows, VolumeWriter, open_volume, tiff_software, volume_statistics,
+    write_volume,
 };
 
 // Sliding-window inference on whole volumes.
@@ -94,9 +98,12 @@ pub use sample::{Sample, SampleTarget};
 
 // Files.
 pub use file_identity::FileIdentity;
+pub use link_loop::{is_link_loop, system_message};
 pub use regular_file::read_regular;
+pub use text_encoding::{TextEncoding, utf8_fault};
 
 // Reproducibility.
+pub use contents::contents_digest;
 pub use digest::Digest;
 pub use item_hash::ItemHash;
 pub use random::Random;

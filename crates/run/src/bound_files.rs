@@ -2,6 +2,7 @@
 //! wrote.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,11 +56,17 @@ impl RunFolder {
     /// Reads a value that [`write_bound_json`](Self::write_bound_json) wrote.
     ///
     /// # Errors
-    /// [`RunError::ChangedFile`] for another content than was written, [`RunError::NoDigests`] for a
-    /// run of an earlier version, [`RunError::Io`], [`RunError::TooLarge`], [`RunError::Json`].
+    /// [`RunError::ChangedFile`] for another content than was written, [`RunError::LostFile`] for a
+    /// file that is gone, [`RunError::NoDigests`] for a run of an earlier version, [`RunError::Io`],
+    /// [`RunError::TooLarge`], [`RunError::Json`].
     pub fn read_bound_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, RunError> {
-        let bytes = self.read(name)?;
         let path = || self.path().join(name);
+        let bytes = self.read(name).map_err(|error| match error {
+            RunError::Io { cause, .. } if cause.kind() == ErrorKind::NotFound => {
+                RunError::LostFile { path: path(), run: self.path().to_owned() }
+            }
+            other => other,
+        })?;
         let value = serde_json::from_slice(&bytes)
             .map_err(|cause| RunError::Json { path: path(), cause })?;
         if !self.has(DIGESTS) {
@@ -133,6 +140,20 @@ mod tests {
         assert_eq!(read("a.json").expect("the new one"), [4]);
         fs::write(&path, "[1]").expect("written");
         assert_eq!(read("a.json").expect("the old one"), [1]);
+
+        folder.remove("b.json").expect("removed");
+        let error = folder.read_bound_json::<Vec<u32>>("b.json").expect_err("gone");
+        assert!(error.is_input(), "{error}");
+        let expected = format!(
+            "b.json` is not there, and the model belongs to it; restore it from a copy, or begin a \
+             new run with `train {}`",
+            folder.path().join("plan.toml").display()
+        );
+        assert!(error.to_string().ends_with(&expected), "{error}");
+        fs::write(folder.path().join(DIGESTS), "{").expect("written");
+        let error = read("a.json").expect_err("damaged digests").to_string();
+        let remedy = "; restore it from a copy, or train the run again";
+        assert!(error.contains("digests.json` is not what") && error.ends_with(remedy), "{error}");
 
         folder.remove(DIGESTS).expect("removed");
         let error = read("a.json").expect_err("no digests");

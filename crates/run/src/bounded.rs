@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::path::Path;
 
+use updraft_data::utf8_fault;
+
 use crate::error::RunError;
 
 /// A plan or configuration.
@@ -20,6 +22,9 @@ pub(crate) const LINE_BYTES: u64 = 16 << 20;
 
 /// The limit of `metrics.jsonl`: about twenty million steps.
 pub(crate) const METRICS_BYTES: u64 = 4 << 30;
+
+/// Why a pipe, a device or a folder is refused.
+const NOT_REGULAR: &str = "it is not a regular file; remove it, or put a regular file there";
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, RunError> {
@@ -54,18 +59,11 @@ fn check_length(file: &File, path: &Path, limit: u64) -> Result<(), RunError> {
 }
 
 /// Reads a text of at most `limit` bytes; bytes that are not UTF-8 are an error of the system's
-/// kind.
+/// kind, with the likely encoding.
 pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
-    let bytes = read(path, limit)?;
-    let is_utf_16 = bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]);
-    String::from_utf8(bytes).map_err(|error| {
-        let cause = match is_utf_16 {
-            true => {
-                io::Error::new(ErrorKind::InvalidData, "it is encoded as UTF-16; save it as UTF-8")
-            }
-            false => io::Error::new(ErrorKind::InvalidData, error.utf8_error()),
-        };
-        RunError::io("read", path, cause)
+    String::from_utf8(read(path, limit)?).map_err(|error| {
+        let fault = utf8_fault(error.as_bytes()).unwrap_or_default();
+        RunError::io("read", path, io::Error::new(ErrorKind::InvalidData, fault))
     })
 }
 
@@ -88,7 +86,7 @@ pub(crate) fn check_regular(path: &Path) -> Result<(), RunError> {
     if found.is_file() {
         return Ok(());
     }
-    let cause = io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+    let cause = io::Error::new(ErrorKind::InvalidInput, NOT_REGULAR);
     Err(RunError::io("open", path, cause))
 }
 
@@ -99,7 +97,7 @@ pub(crate) fn check_no_pipe(path: &Path) -> Result<(), RunError> {
     if fs::metadata(path)
         .is_ok_and(|found| std::os::unix::fs::FileTypeExt::is_fifo(&found.file_type()))
     {
-        let cause = io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+        let cause = io::Error::new(ErrorKind::InvalidInput, NOT_REGULAR);
         return Err(RunError::io("open", path, cause));
     }
     Ok(())
@@ -115,6 +113,9 @@ pub(crate) fn create(path: &Path) -> Result<File, RunError> {
 pub(crate) fn read_config(path: &Path) -> io::Result<String> {
     read_text(path, CONFIG_BYTES).map_err(|error| match error {
         RunError::Io { cause, .. } => cause,
+        RunError::TooLarge { bytes, limit, .. } => {
+            io::Error::other(format!("it has {bytes} bytes, and a config has at most {limit}"))
+        }
         other => io::Error::other(other.to_string()),
     })
 }
@@ -170,11 +171,20 @@ mod tests {
         let error = read(&path, 4).expect_err("too long").to_string();
         assert!(error.contains("has 5 bytes; at most 4 are read"), "{error}");
         fs::write(&path, b"a\xffb").expect("written");
-        assert!(read_text(&path, 9).expect_err("no text").to_string().contains("utf-8"));
-        for mark in [[0xFF, 0xFE], [0xFE, 0xFF]] {
-            fs::write(&path, [&mark[..], b"a\0b\0"].concat()).expect("written");
+        let error = read_text(&path, 9).expect_err("no text").to_string();
+        let expected = "the byte at offset 1, on line 1, is 0xff and not UTF-8: the text is likely \
+                        encoded as Latin-1; save it as UTF-8, such as with `iconv -f latin1 -t";
+        assert!(error.contains(expected), "{error}");
+        for (mark, name) in [
+            (&[0xFF, 0xFE][..], "UTF-16"),
+            (&[0xFE, 0xFF], "UTF-16"),
+            (&[0xFF, 0xFE, 0, 0], "UTF-32"),
+            (&[0, 0, 0xFE, 0xFF], "UTF-32"),
+        ] {
+            fs::write(&path, [mark, b"a\0\0\0"].concat()).expect("written");
             let error = read_text(&path, 9).expect_err("no UTF-8").to_string();
-            assert!(error.contains("encoded as UTF-16; save it as UTF-8"), "{error}");
+            let expected = format!("encoded as {name}; save it as UTF-8, such as with `iconv");
+            assert!(error.contains(&expected), "{error}");
         }
     }
 

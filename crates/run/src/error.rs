@@ -2,15 +2,16 @@
 // tidy: long because it is one enum of all errors of runs
 
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use updraft_data::{DataError, TableError};
+use updraft_data::{DataError, TableError, system_message};
 use updraft_device::DeviceError;
 use updraft_quant::FileError;
 use updraft_trainer::{CheckpointError, StreamError, TrainError};
 
 use crate::config::{ConfigError, Edited};
+use crate::record::METRICS;
 use crate::task::NeedsSingleRank;
 
 /// An error of another crate.
@@ -33,10 +34,10 @@ pub enum RunError {
     #[error("{0}")]
     Table(TableError),
     /// Training failed.
-    #[error("{0}")]
+    #[error("{0}{remedy}", remedy = training_remedy(.0))]
     Train(TrainError),
     /// A checkpoint cannot be read.
-    #[error("{0}")]
+    #[error("{0}{remedy}", remedy = checkpoint_remedy(.0))]
     Checkpoint(CheckpointError),
     /// Batches cannot be delivered.
     #[error("{split} data: {cause}")]
@@ -53,7 +54,7 @@ pub enum RunError {
         cause: Cause,
     },
     /// A file cannot be read or written.
-    #[error("cannot {action} `{path}`: {cause}")]
+    #[error("cannot {action} `{path}`: {}", system_message(.cause))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -71,7 +72,9 @@ pub enum RunError {
         cause: io::Error,
     },
     /// A file of a run folder has invalid content.
-    #[error("`{path}` is not what a run writes: {cause}")]
+    #[error(
+        "`{path}` is not what a run writes: {cause}; restore it from a copy, or train the run again"
+    )]
     Json {
         /// The file.
         path: PathBuf,
@@ -87,6 +90,18 @@ pub enum RunError {
         .run.join("plan.toml").display()
     )]
     ChangedFile {
+        /// The file.
+        path: PathBuf,
+        /// The run's folder.
+        run: PathBuf,
+    },
+    /// A file of a run folder that belongs to the trained model is gone.
+    #[error(
+        "`{path}` is not there, and the model belongs to it; restore it from a copy, or begin a new \
+         run with `train {}`",
+        .run.join("plan.toml").display()
+    )]
+    LostFile {
         /// The file.
         path: PathBuf,
         /// The run's folder.
@@ -132,7 +147,10 @@ pub enum RunError {
         holder: String,
     },
     /// A file is larger than any of its kind.
-    #[error("`{path}` has {bytes} bytes; at most {limit} are read of such a file")]
+    #[error(
+        "`{path}` has {bytes} bytes; at most {limit} are read of such a file: {}",
+        too_large_remedy(.path)
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -365,6 +383,39 @@ fn can_be_fixed(error: &CheckpointError) -> bool {
     }
 }
 
+/// What to do about a checkpoint whose files are lost or damaged.
+fn checkpoint_remedy(error: &CheckpointError) -> &'static str {
+    let is_lost = match error {
+        CheckpointError::Io { action: "read", cause, .. } => {
+            matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
+        }
+        CheckpointError::NoManifest { .. }
+        | CheckpointError::Json { .. }
+        | CheckpointError::TooLarge { .. }
+        | CheckpointError::State { .. }
+        | CheckpointError::Damaged { .. } => true,
+        _ => false,
+    };
+    if is_lost { "; restore it from a copy, or train the run again" } else { "" }
+}
+
+fn training_remedy(error: &TrainError) -> &'static str {
+    match error {
+        TrainError::Checkpoint { cause } => checkpoint_remedy(cause),
+        _ => "",
+    }
+}
+
+/// What to do about a file that is longer than any of its kind.
+fn too_large_remedy(path: &Path) -> &'static str {
+    match path.file_name().is_some_and(|name| name == METRICS) {
+        true => {
+            "move it away to use the run without its earlier metrics, or restore it from a copy"
+        }
+        false => "restore it from a copy, or name another file",
+    }
+}
+
 /// The error of a plan as part of one that names its file: only the line is left of its place.
 fn without_place(path: &Path, cause: &ConfigError) -> String {
     let text = cause.to_string();
@@ -498,7 +549,7 @@ mod tests {
 
     #[test]
     fn errors_that_a_user_can_fix_are_distinguished_from_failures() {
-        let system = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let system = || io::Error::from(ErrorKind::PermissionDenied);
         let io = |action| RunError::io(action, Path::new("a"), system());
         let checkpoint = |action| CheckpointError::Io { action, path: "a".into(), cause: system() };
         let damaged = || CheckpointError::Damaged {

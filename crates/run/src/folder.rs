@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
-use updraft_data::Digest;
+use updraft_data::{Digest, is_link_loop};
 use updraft_trainer::{
     CheckpointError, best_checkpoint, check_checkpoint, checkpoint_contents, checkpoint_step,
     list_checkpoints, remove_remains, set_aside_checkpoints,
@@ -112,12 +112,19 @@ impl RunFolder {
     /// Opens the folder of an existing run.
     ///
     /// # Errors
-    /// [`RunError::NoRun`] if it does not exist or has no plan.
+    /// [`RunError::NoRun`] if it does not exist or has no plan, [`RunError::Io`] for symbolic links
+    /// that form a loop.
     pub fn open(path: &Path) -> Result<Self, RunError> {
-        if !path.join(PLAN).is_file() {
-            return Err(RunError::NoRun { path: path.to_owned() });
+        let plan = path.join(PLAN);
+        if plan.is_file() {
+            return Ok(Self { path: path.to_owned(), checkpoint: None });
         }
-        Ok(Self { path: path.to_owned(), checkpoint: None })
+        for of in [path, &plan] {
+            if let Some(cause) = fs::metadata(of).err().filter(|_| is_link_loop(of)) {
+                return Err(RunError::io("open", of, cause));
+            }
+        }
+        Err(RunError::NoRun { path: path.to_owned() })
     }
 
     /// The same folder with the checkpoint of a step instead of the served or newest one; unchanged

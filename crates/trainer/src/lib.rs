@@ -121,8 +121,8 @@ pub use ranks::evaluate_on_ranks;
 // Checkpoints on disk.
 pub use checkpoint::{
     CheckpointError, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
-    check as check_checkpoint, contents as checkpoint_contents, export_hash,
-    list as list_checkpoints, load as load_checkpoint, load_model, load_part,
+    check as check_checkpoint, check_served as check_served_model, contents as checkpoint_contents,
+    export_hash, list as list_checkpoints, load as load_checkpoint, load_model, load_part,
     prune as prune_checkpoints, remove_remains, save as save_checkpoint,
     set_aside as set_aside_checkpoints, step as checkpoint_step,
 };

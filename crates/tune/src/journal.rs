@@ -18,11 +18,15 @@ pub(crate) fn check_file(path: &Path) -> Result<(), TuneError> {
     let found = std::fs::metadata(path).map_err(|cause| TuneError::io("read", path, cause))?;
     let refuse = |kind, text: String| TuneError::io("read", path, Error::new(kind, text));
     if !found.is_file() {
-        return Err(refuse(ErrorKind::InvalidInput, "it is not a regular file".to_owned()));
+        let text = "it is not a regular file; remove it, or put a regular file there";
+        return Err(refuse(ErrorKind::InvalidInput, text.to_owned()));
     }
     let bytes = found.len();
     if bytes > MOST_BYTES {
-        let text = format!("it has {bytes} bytes; a journal has at most {MOST_BYTES}");
+        let text = format!(
+            "it has {bytes} bytes; a journal has at most {MOST_BYTES}: restore it from a copy, or \
+             begin a study in another folder"
+        );
         return Err(refuse(ErrorKind::InvalidData, text));
     }
     Ok(())
@@ -171,7 +175,7 @@ mod tests {
         let expected = "`: it has 1073741825 bytes; a journal has at most 1073741824";
         assert!(error.starts_with("cannot read `") && error.ends_with(expected), "{error}");
         let error = check_file(dir.path()).expect_err("a folder").to_string();
-        assert!(error.ends_with("it is not a regular file"), "{error}");
+        assert!(error.contains("it is not a regular file; remove it, or put a"), "{error}");
     }
 
     #[test]

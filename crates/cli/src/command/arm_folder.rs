@@ -18,7 +18,7 @@ use crate::whole_file::write_whole;
 const FILE: &str = "compare.json";
 
 /// The version of the file.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The largest such file that is read.
 const MOST_BYTES: u64 = 16 << 20;
@@ -201,12 +201,12 @@ mod tests {
             fs::write(dir.path().join(FILE), text).expect("written");
             own.owns(dir.path()).expect_err("refused").to_string()
         };
-        for text in ["", "{\"version\":2,\"plan\":\"", "{\"version\":2}"] {
+        for text in ["", "{\"version\":3,\"plan\":\"", "{\"version\":3}"] {
             let said = said(text);
             assert!(said.contains("compare.json` is damaged: "), "{said}");
             assert!(said.ends_with("from a copy, or name another folder with --runs"), "{said}");
         }
-        for text in ["{\"version\":3}", "{\"version\":1,\"plan\":\"\"}", "{}", "[]"] {
+        for text in ["{\"version\":4}", "{\"version\":2,\"plan\":\"\"}", "{}", "[]"] {
             let said = said(text);
             let words = "compare.json` was written by another version of updraft; name another";
             assert!(said.contains(words), "{said}");

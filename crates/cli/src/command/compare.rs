@@ -12,6 +12,7 @@ use updraft_trainer::{MetricSpec, Split, Unit};
 use super::arm_folder::{MadeOf, is_absent};
 use super::arm_run::train_apart;
 use super::comparison::{Compared, Score, best, compare, shown};
+use super::data_digest::DataDigests;
 use super::would::{Would, data_of};
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
@@ -171,13 +172,15 @@ fn refuse_others(args: &CompareArgs, made_of: &[MadeOf]) -> Result<()> {
     Ok(())
 }
 
-/// The plan of each arm, with the digest of its data at the first seed.
+/// The plan of each arm, with the digest of its data at the first seed: of the contents of its files,
+/// too.
 fn all_made_of(args: &CompareArgs, plans: &[Plan], display: &mut Display) -> Result<Vec<MadeOf>> {
-    let mut all = Vec::new();
+    let (mut all, mut digests) = (Vec::new(), DataDigests::default());
+    let dir = args.data.as_deref();
     for (arm, plan) in args.arms.iter().zip(plans) {
         let of_arm = || format!("--arm {arm}");
-        let workload = open(plan, args.data.as_deref(), None, display).with_context(of_arm)?;
-        let digest = workload.data_digest(plan).with_context(of_arm)?;
+        let workload = open(plan, dir, None, display).with_context(of_arm)?;
+        let digest = digests.of((plan, dir), &*workload, display).with_context(of_arm)?;
         all.push(MadeOf::of(plan, Some(digest)));
     }
     Ok(all)

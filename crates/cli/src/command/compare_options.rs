@@ -20,7 +20,7 @@ use crate::performance::{
 };
 use crate::progress::Display;
 use crate::report::options_page;
-use crate::whole_file::{check_writable, write_whole};
+use crate::whole_file::Output;
 use crate::wrap::hanging;
 use crate::{Failed, program};
 
@@ -228,7 +228,8 @@ pub(crate) fn run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
     let opened = args.open(registry, Some(&mut display))?;
     let out = args.folder(&opened.plan);
     std::fs::create_dir_all(&out).map_err(|cause| cannot("create", &out, cause))?;
-    FILES.iter().try_for_each(|(name, _)| check_writable(&out.join(name)))?;
+    let [page, file] = FILES.map(|(name, _)| out.join(name));
+    let [page_output, file_output] = [Output::open(&page)?, Output::open(&file)?];
     let folder = Folder::create()?;
     let mut comparisons = Vec::new();
     for planned in &opened.works {
@@ -249,15 +250,14 @@ pub(crate) fn run(registry: Registry, args: &CompareOptionsArgs) -> Result<()> {
         lines(comparison).iter().try_for_each(|line| crate::print(line))?;
     }
     let result = result(&opened, &comparisons);
-    let [page, file] = FILES.map(|(name, _)| out.join(name));
     let text = options_page(
         &opened.plan.name,
         &about(&opened).into_iter().chain(words).collect::<Vec<_>>(),
         &comparisons,
     );
-    write_whole(&page, &text)?;
+    page_output.write(&text)?;
     let text = format!("{:#}\n", result);
-    write_whole(&file, &text)?;
+    file_output.write(&text)?;
     crate::print("")?;
     crate::print(&hanging("page       ", &page.display().to_string()))?;
     args.json.print(&result)?;

@@ -18,7 +18,7 @@ use crate::output_file::{OutputKind, check_output};
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
-use crate::whole_file::{check_writable, write_whole};
+use crate::whole_file::Output;
 
 /// Finds a learning rate: trains with increasing learning rates and plots the loss.
 #[derive(Debug, Args)]
@@ -100,7 +100,7 @@ pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
 pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let range = args.range()?;
     // Refused before the search, not after it.
-    check_writable(&args.place()?)?;
+    let output = Output::open(&args.place()?)?;
     let plan = args.config.plan(registry)?.plan;
     let (device, _) = device_of(&plan)?;
     let mut display = Display::new();
@@ -123,7 +123,7 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let text = page(&points, suggestion)?;
     let page = match &args.page {
         Some(page) => {
-            write_whole(page, &text)?;
+            output.write(&text)?;
             page.clone()
         }
         None => write_new(&text)?,

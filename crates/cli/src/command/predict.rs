@@ -1,10 +1,11 @@
 //! `predict`: predictions of a trained model.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use updraft_data::is_link_loop;
 use updraft_distributed::{Collective, Shared};
 use updraft_run::{
     Int8Network, LayerTimes, Plan, PredictionTrace, Registry, RunError, RunFolder, TrainedModel,
@@ -120,7 +121,11 @@ impl PredictArgs {
             // A picture or table to compare with is read in any order, which a pipe cannot be.
             let is_compared = compared.clone().any(|it| it == file);
             if is_compared && !file.is_file() && !file.is_dir() {
-                bail!("cannot read `{}`: it is not a regular file", file.display());
+                bail!(
+                    "cannot read `{}`: it is not a regular file; save its content as one, and name \
+                     that",
+                    file.display()
+                );
             }
             if file.is_dir() && request.is_some() {
                 bail!("cannot read `{}`: it is a folder; name one of its files", file.display());
@@ -149,14 +154,6 @@ impl PredictArgs {
     ) -> Result<Option<PredictionTrace>> {
         Ok(self.trace_steps.map(|steps| model.trace(folder, steps)).transpose()?)
     }
-}
-
-/// Whether a path leads through symbolic links that never reach a file.
-fn is_link_loop(path: &Path) -> bool {
-    /// ELOOP on Linux, and on systems from BSD; the standard library has no stable kind for it.
-    const LOOP: [i32; 2] = [40, 62];
-    let cause = path.metadata().err().and_then(|cause| cause.raw_os_error());
-    cfg!(unix) && cause.is_some_and(|cause| LOOP.contains(&cause))
 }
 
 /// Prints what would be read and written.

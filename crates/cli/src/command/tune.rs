@@ -8,6 +8,7 @@ use serde_json::json;
 use updraft_run::{Planned, Registry, TunePlan};
 use updraft_tune::{Direction, Point, Study, TrialState};
 
+use super::data_digest::DataDigests;
 use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, device_of, open};
 use crate::Failed;
@@ -60,6 +61,15 @@ pub(crate) struct TuneArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TuneTrialArgs {}
 
+/// What the digest of the data depends on.
+#[derive(Debug, Clone, Copy)]
+enum Files {
+    /// The names and lengths of the files.
+    Listed,
+    /// Their contents, too.
+    Read,
+}
+
 impl TuneArgs {
     fn config(&self) -> ConfigArgs {
         let mut config = self.config.clone();
@@ -67,7 +77,7 @@ impl TuneArgs {
         config
     }
 
-    fn read(&self, registry: Registry) -> Result<(Planned, TunePlan)> {
+    fn read(&self, registry: Registry, is_dry: bool) -> Result<(Planned, TunePlan)> {
         ensure!(
             (1..=256).contains(&self.workers),
             "--workers is {}; it must be 1 to 256",
@@ -84,8 +94,11 @@ impl TuneArgs {
         self.try_extremes(registry, &tune)?;
         device_of(&planned.plan)?;
         planned.plan.find_inputs(self.config.data.as_deref())?;
-        tune.study.data = self.try_data(registry, &tune)?;
-        Study::check(&self.folder(&planned), &tune.study)?;
+        let folder = self.folder(&planned);
+        // A dry run reads the contents of all files only to compare them.
+        let files = if is_dry && !folder.exists() { Files::Listed } else { Files::Read };
+        tune.study.data = self.try_data(registry, &tune, files)?;
+        Study::check(&folder, &tune.study)?;
         Ok((planned, tune))
     }
 
@@ -98,14 +111,18 @@ impl TuneArgs {
 
     /// Opens the data of the first of these trials, so that what is wrong with the data for all trials
     /// is an error before the first one, and returns its digest.
-    fn try_data(&self, registry: Registry, tune: &TunePlan) -> Result<String> {
+    fn try_data(&self, registry: Registry, tune: &TunePlan, files: Files) -> Result<String> {
         let points = tune.study.space.extremes();
         let point = points.first().context("`tune.space` has no values")?;
         let plan = self.trial_at(registry, tune, point)?.plan;
         let (device, _) = device_of(&plan)?;
-        let workload = open(&plan, self.config.data.as_deref(), None, &mut Display::new())?;
+        let (dir, mut display) = (self.config.data.as_deref(), Display::new());
+        let workload = open(&plan, dir, None, &mut display)?;
         workload.check_start(&plan, &device)?;
-        Ok(workload.data_digest(&plan)?)
+        match files {
+            Files::Listed => Ok(workload.data_digest(&plan)?),
+            Files::Read => DataDigests::default().of((&plan, dir), &*workload, &mut display),
+        }
     }
 
     /// The plan of a trial.
@@ -128,7 +145,7 @@ impl TuneArgs {
 
 /// Prints the plan and the search without running it.
 pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
-    let (planned, tune) = args.read(registry)?;
+    let (planned, tune) = args.read(registry, true)?;
     let data = data_of(&planned.plan, args.config.data.as_deref());
     let reads = format!("{} and {data}", config_of(&args.config));
     Would::new(reads, args.folder(&planned).display()).print_before_a_plan()?;
@@ -150,7 +167,7 @@ pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
 pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let (planned, tune) = {
         let _unasked = NothingToSave::begin();
-        args.read(registry)?
+        args.read(registry, false)?
     };
     let study = Study::open(&args.folder(&planned), tune.study)?;
     for trial in Found::of(&study).front {

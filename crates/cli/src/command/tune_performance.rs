@@ -17,7 +17,7 @@ use crate::performance::{
     Facts, Folder, Kind, MOST_STEPS, Measured, Row, Series, Setting, Spread, Switch, Work,
 };
 use crate::progress::Display;
-use crate::whole_file::{check_writable, write_whole};
+use crate::whole_file::Output;
 use crate::wrap::{counted, hanging};
 use crate::{Failed, program};
 
@@ -155,7 +155,7 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
     }
-    check_writable(&path)?;
+    let output = Output::open(&path)?;
     let about = workload.about();
     let applied = applied(&device.clone().autodiff());
     let facts = Facts::of(&selection, &device, &applied, Some(&*workload));
@@ -190,7 +190,7 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
     drop(folder);
     let on = format!("{} with {}", selection.id, counted(applied.threads as u64, "thread"));
     let text = profile(&decided, &decisions, &header(&plan, &on, args));
-    write_whole(&path, &text)?;
+    output.write(&text)?;
     let title = format!("{} on {}: {}", plan.name, selection.id, about.model);
     crate::print(&hanging("", &title))?;
     for line in table(&decisions, &suggested, &without_effect) {

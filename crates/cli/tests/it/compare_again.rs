@@ -111,3 +111,101 @@ fn changed_data_is_not_compared_with_runs_of_before() {
     assert_eq!((again.stdout, runs(dir.path())), (first.stdout, 1));
     drop(lock);
 }
+
+/// A folder of images and a manifest of volumes, without compression.
+pub(crate) fn files(dir: &Path) {
+    for class in ["a", "b"] {
+        fs::create_dir_all(dir.join("train").join(class)).expect("made");
+        for at in 0..8 {
+            let shade = if class == "a" { at } else { 100 + at };
+            let picture = image::RgbImage::from_pixel(16, 16, image::Rgb([shade, 9, 200]));
+            picture.save(dir.join(format!("train/{class}/{at}.tif"))).expect("written");
+        }
+    }
+    let mut manifest = "input,labels,split\n".to_owned();
+    for at in 0..4 {
+        let input = image::GrayImage::from_fn(32, 32, |x, y| image::Luma([(x + y) as u8 + at]));
+        input.save(dir.join(format!("v{at}.tif"))).expect("written");
+        mask(9).save(dir.join(format!("mask{at}.tif"))).expect("written");
+        let split = if at == 0 { "test" } else { "train" };
+        manifest += &format!("v{at}.tif,mask{at}.tif,{split}\n");
+    }
+    fs::write(dir.join("volumes.csv"), manifest).expect("written");
+    for (name, text) in [("c.toml", FOLDERS), ("m.toml", MASKS)] {
+        fs::write(dir.join(name), text).expect("written");
+    }
+}
+
+fn mask(first: u32) -> image::GrayImage {
+    image::GrayImage::from_fn(32, 32, |x, _| image::Luma([u8::from(x >= first)]))
+}
+
+/// The images of [`files`].
+pub(crate) const FOLDERS: &str = "\
+name = \"c\"
+[data]
+source = \"folders\"
+train = \"train\"
+test_fraction = 0.25
+height = 16
+width = 16
+[model]
+channels = 2
+[train]
+epochs = 1
+batch = 4
+";
+
+const MASKS: &str = "\
+task = \"image-to-image\"
+name = \"m\"
+[data]
+target = \"labels\"
+labels = \"foreground\"
+patch = [16, 16]
+patches = 2
+[model]
+kind = \"vision-transformer\"
+patch = [4, 4]
+embedding = 12
+layers = 1
+heads = 2
+[train]
+epochs = 1
+batch = 2
+";
+
+#[test]
+fn an_image_or_a_mask_that_was_replaced_by_one_of_the_same_length_is_other_data() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    files(dir.path());
+    let picture = image::RgbImage::from_pixel(16, 16, image::Rgb([77, 9, 200]));
+    picture.save(dir.path().join("c.tif")).expect("written");
+    mask(10).save(dir.path().join("m.tif")).expect("written");
+    for (name, file) in [("c", "train/b/3.tif"), ("m", "mask2.tif")] {
+        let path = |file: &str| dir.path().join(file);
+        let (config, runs) = (format!("{name}.toml"), format!("runs-{name}"));
+        let compare = |seeds| {
+            let place: [&str; 8] =
+                ["compare", &config, "--data", ".", "--runs", &runs, "--seeds", seeds];
+            let arms = ["--arm", "train.workers=0", "--arm", "train.workers=1"];
+            run(dir.path(), &[&place[..], &arms].concat())
+        };
+        let first = compare("1");
+        assert_eq!(first.code, 0, "{}", first.stderr);
+        let (whole, found) = (fs::read(path(file)).expect("a file"), fs::metadata(path(file)));
+        let time = found.and_then(|found| found.modified()).expect("a time");
+        let other = fs::read(path(&format!("{name}.tif"))).expect("a file");
+        assert_eq!(other.len(), whole.len());
+        let write = |bytes: &[u8]| {
+            fs::write(path(file), bytes).expect("written");
+            let file = fs::File::options().write(true).open(path(file)).expect("a file");
+            file.set_modified(time).expect("set");
+        };
+        write(&other);
+        refused(&compare("2"), "has runs with another digest of the data (");
+        write(&whole);
+        let again = compare("2");
+        assert_eq!(again.code, 0, "{}", again.stderr);
+    }
+}

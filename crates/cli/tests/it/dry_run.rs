@@ -44,7 +44,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
     };
     let [images, tables, converter] = [trained(0), trained(1), trained(2)];
     let [images, tables, converter] = [&images[..], &tables, &converter];
-    for name in ["a.png", "b.png"] {
+    for name in ["a.png", "b.png", "own.tif"] {
         image::RgbImage::new(16, 16).save(dir.path().join(name)).expect("saved");
     }
     let unfinished = dir.path().join("unfinished");
@@ -132,6 +132,10 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["predict", converter, "gone.png", "--out", "o.tif"], "cannot read `gone.png`"),
         (vec!["predict", converter, "a.png", "--out", "a.png"], "are one file"),
         (vec!["predict", converter, "a.png", "--out", "b.png"], "is not a TIFF"),
+        (
+            vec!["predict", converter, "a.png", "--out", "own.tif"],
+            "`own.tif` exists and was not written by `predict`; name another file, or remove it",
+        ),
         (
             vec!["predict", converter, "a.png", "--out", "o.tif", "--components", "c.tif"],
             "leave out --components",

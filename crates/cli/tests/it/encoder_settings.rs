@@ -108,3 +108,29 @@ fn the_same_encoder_begins_a_network_from_a_run_and_from_a_checkpoint_in_its_fol
         said.stderr
     );
 }
+
+/// A file that was cut off, which the real run found only after it had read the data.
+#[test]
+fn a_damaged_encoder_is_refused_by_a_dry_run_too_with_what_to_do() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let other = encoder(dir.path());
+    let checkpoint = checkpoint(dir.path(), &other);
+    let model = dir.path().join(&checkpoint).join("model.bpk");
+    let file = fs::OpenOptions::new().write(true).open(&model).expect("a model");
+    file.set_len(1000).expect("cut off");
+    let mut faults = Vec::new();
+    for path in [&other, &checkpoint] {
+        let set = format!("model.encoder={path:?}");
+        for words in [
+            format!(
+                "`model.encoder` is `{path}`; it must be a trained run: `{checkpoint}/model.bpk"
+            ),
+            "; restore it from a copy, or train the run again".to_owned(),
+        ] {
+            let arguments = with_sets(&["train", "dense.toml"], &[&set]);
+            faults.extend(fault(dir.path(), &(arguments, words.as_str())));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(!dir.path().join("runs").exists(), "a run folder was made");
+}

@@ -257,7 +257,7 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
             "`./a.csv` line 42, column `c`: not UTF-8; save the file as UTF-8",
         ),
         (latin("x,y,caf\u{e9}\n1,2,a\n"), "line 1, column `number 3`: not UTF-8; save the file as"),
-        (utf16(&rows("1,2,a")), "line 1, column `number 1`: not UTF-8; save the file as UTF-8"),
+        (utf16(&rows("1,2,a")), "`./a.csv` is encoded as UTF-16; save it as UTF-8, such as with"),
         (
             utf16(&format!("\u{feff}{}", rows("1,2,a"))),
             "`./a.csv` is encoded as UTF-16; save it as UTF-8",

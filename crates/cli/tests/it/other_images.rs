@@ -25,3 +25,30 @@ fn runs_that_see_other_images_are_refused_by_a_dry_run_too() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+#[test]
+fn damaged_runs_that_keys_name_are_refused_by_a_dry_run_too() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("images.toml"), IMAGES).expect("written");
+    let other = succeed(dir.path(), &["train", "images.toml", "--runs", "others"]).run_folder();
+    let checkpoints = dir.path().join(&other).join("checkpoints");
+    let mut folders = fs::read_dir(checkpoints).expect("a folder").flatten();
+    let model = folders.next().expect("a checkpoint").path().join("model.bpk");
+    let mut bytes = fs::read(&model).expect("a model");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&model, bytes).expect("written");
+    let other = other.to_str().expect("text");
+    let taught = format!("train.teacher={other:?}");
+    let pruned = format!("model.pruned_from={other:?}");
+    let mut faults = Vec::new();
+    for (sets, key) in [
+        (&[taught.as_str()][..], "train.teacher"),
+        (&[pruned.as_str(), "model.prune_ratio=0.5"], "model.pruned_from"),
+    ] {
+        let words = format!("`{key}` is `{other}`; it must be a trained run: `");
+        let arguments = with_sets(&["train", "images.toml"], sets);
+        faults.extend(fault(dir.path(), &(arguments, words.as_str())));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

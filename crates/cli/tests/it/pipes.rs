@@ -74,4 +74,45 @@ fn links_that_form_a_loop_are_named() {
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     let words = "cannot read `a.png`: its symbolic links form a loop; name the file itself";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
+
+    // A run, a config, a profile, what a config inherits from, and the files of data.
+    std::os::unix::fs::symlink("d.toml", dir.path().join("c.toml")).expect("a link");
+    std::os::unix::fs::symlink("c.toml", dir.path().join("d.toml")).expect("a link");
+    fs::write(dir.path().join("e.toml"), "inherit = \"c.toml\"\n").expect("written");
+    let rows = "task = \"tables\"\n[data]\nsource = \"files\"\nfiles = [\"a.png\"]\n\
+                [targets]\ny = { kind = \"number\" }\n[model]\nkind = \"mlp\"\n";
+    fs::write(dir.path().join("rows.toml"), rows).expect("written");
+    for (arguments, of) in [
+        (&["eval", "a.png"][..], "`a.png`: its symbolic"),
+        (&["train", "--resume", "a.png"], "`a.png`: its symbolic"),
+        (&["report", "a.png"], "`a.png`: its symbolic"),
+        (&["train", "c.toml"], "`c.toml`: its symbolic"),
+        (&["train", "e.toml"], "inherits from `c.toml`, which cannot be read: its symbolic"),
+        (&["train", "--profile", "c.toml"], "no profile `c.toml`: its symbolic"),
+        (&["train", "rows.toml", "--data", "."], "a.png`: its symbolic"),
+        (&["train", "rows.toml", "--data", "a.png"], "a.png/a.png`: its symbolic"),
+    ] {
+        let refused = run(dir.path(), arguments);
+        assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
+        let words = format!("{of} links form a loop; name the file itself");
+        assert!(refused.stderr.contains(&words), "{arguments:?}: {}", refused.stderr);
+    }
+}
+
+/// The search would take hours.
+#[test]
+fn a_page_that_is_a_pipe_without_a_reader_is_refused_before_the_search() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let page = dir.path().join("page");
+    pipe(&page);
+    let small = ["--set", "data.train_images=40", "--set", "data.test_images=20"];
+    let find = |steps| [&["lr-find", "--page", "page", "--steps", steps][..], &small].concat();
+    let refused = run(dir.path(), &find("1000000"));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let words = "cannot write `page`: no process reads this pipe; start its reader first";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    let reader = std::thread::spawn(move || fs::read_to_string(page).expect("a page"));
+    let found = run(dir.path(), &find("20"));
+    assert!(!found.stderr.contains("cannot write"), "{}", found.stderr);
+    assert!(reader.join().expect("it ended").contains("Loss over the learning rate"));
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first requests a stop, the second ends the process.
+//! Signals: the first requests a stop, the second SIGINT or SIGTERM ends the process.
 
 use std::fs;
 use std::io::Read;
@@ -88,6 +88,23 @@ fn an_interrupt_saves_then_says_how_to_resume() {
     fs::write(run.join("plan.toml"), plan).expect("written");
     succeed(dir.path(), &["train", "--resume", resume]);
     assert!(metrics(&run).len() > before);
+}
+
+#[test]
+fn a_signal_of_a_batch_scheduler_saves_also_if_it_is_repeated() {
+    for name in ["-USR1", "-USR2", "-XCPU"] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+        wait_for_step(dir.path(), 1);
+        for _ in 0..3 {
+            // It may have ended after the first one, and is not waited for yet.
+            signal(&child, name);
+        }
+        let said = ended(child);
+        let run = dir.path().join(resumable(&said));
+        let saved = updraft_trainer::list_checkpoints(&run.join("checkpoints")).expect("listed");
+        assert!(!saved.is_empty(), "{name}");
+    }
 }
 
 #[test]

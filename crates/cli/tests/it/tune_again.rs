@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::command::{run, succeed};
+use crate::compare_again::{FOLDERS, files};
 use crate::tune::{CONFIG, folder, last_json};
 
 /// Trials on other rows cannot be compared.
@@ -56,4 +57,30 @@ fn folders_of_earlier_attempts_are_removed_by_the_next_call() {
     let said = run(dir.path(), &arguments);
     assert_eq!(said.code, 2, "{}", said.stderr);
     assert!(said.stderr.contains("the run of trial 0, is gone"), "{}", said.stderr);
+}
+
+/// An image without compression that was replaced by one of the same length.
+#[test]
+fn a_study_is_not_continued_on_an_image_of_the_same_length() {
+    let config = format!(
+        "{FOLDERS}[tune]\ntrials = 1\nsampler = {{ kind = \"random\" }}\n[tune.space]\n\
+         \"train.learning_rate\" = {{ kind = \"float\", low = 1e-4, high = 1e-2 }}\n"
+    );
+    let dir = folder(&config);
+    files(dir.path());
+    fs::write(dir.path().join("c.toml"), config).expect("written");
+    let arguments = ["tune", "c.toml", "--data", ".", "--study", "s"];
+    succeed(dir.path(), &[&arguments[..], &["--dry-run"]].concat());
+    succeed(dir.path(), &arguments);
+    let path = dir.path().join("train/a/2.tif");
+    let whole = fs::read(&path).expect("an image");
+    image::RgbImage::from_pixel(16, 16, image::Rgb([77, 9, 200])).save(&path).expect("written");
+    assert_eq!(fs::metadata(&path).expect("an image").len(), whole.len() as u64);
+    for more in [&[][..], &["--dry-run"]] {
+        let said = run(dir.path(), &[&arguments[..], more].concat());
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        assert!(said.stderr.contains("another digest of the data ("), "{}", said.stderr);
+    }
+    fs::write(&path, whole).expect("written");
+    assert_eq!(last_json(&succeed(dir.path(), &arguments))["finished"], 1);
 }

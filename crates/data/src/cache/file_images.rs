@@ -23,7 +23,7 @@ use crate::source::{Decoding, ImageSource, read_exact_at, sized_fingerprint};
 /// rebuilt by the same code.
 ///
 /// # Format
-/// `UPDRAFTC`, version 2 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
+/// `UPDRAFTC`, version 3 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
 /// names, classes and sizes as JSON; the JSON's length (u64); SHA-256 of everything before
 /// (32 bytes). Numbers are little-endian.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct ImageIndex {
     classes: Vec<String>,
 }
 
-const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 2, holds: "images" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 3, holds: "images" };
 
 /// The largest number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;

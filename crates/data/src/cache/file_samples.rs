@@ -26,7 +26,7 @@ use crate::source::{SampleSource, read_exact_at, sample_place};
 /// of SHA-256. The fingerprint is that of the other set, so a run may continue with either.
 ///
 /// # Format
-/// `UPDRAFTS`, version 2 (u32), zero (u32); of each sample the values of its raster, `[…, height,
+/// `UPDRAFTS`, version 3 (u32), zero (u32); of each sample the values of its raster, `[…, height,
 /// width, channels]`, and of its target; names, types and sizes as JSON; the JSON's length (u64);
 /// SHA-256 of everything before (32 bytes). Numbers are little-endian.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ enum StoredTarget {
     Labels(RasterSpec),
 }
 
-const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTS", version: 2, holds: "samples" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTS", version: 3, holds: "samples" };
 
 /// The approximate number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;

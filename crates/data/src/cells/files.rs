@@ -39,7 +39,8 @@ pub fn write_cells(
     }
     fs::create_dir_all(folder)
         .map_err(|cause| DataError::Write { path: folder.to_owned(), cause })?;
-    let tiff = TiffWriteConfig { compression: TiffCompression::Deflate, big: None };
+    let tiff =
+        TiffWriteConfig { compression: TiffCompression::Deflate, ..TiffWriteConfig::default() };
     let mut label_free = "position,split,input.transmitted,target.fluorescence\n".to_owned();
     let mut segmentation = "position,split,input.fluorescence,labels\n".to_owned();
     for field in 0..fields {

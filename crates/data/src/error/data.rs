@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::message::{foreign, names};
 use crate::error::{DecodeError, FormatError, Place, VolumeError};
+use crate::link_loop::system_message;
 use crate::table::TableError;
 
 /// Why data cannot be opened, read or delivered.
@@ -15,7 +16,7 @@ use crate::table::TableError;
 #[non_exhaustive]
 pub enum DataError {
     /// A file or folder cannot be opened or listed.
-    #[error("`{}` cannot be opened: {cause}", .path.display())]
+    #[error("`{}` cannot be opened: {}", .path.display(), system_message(.cause))]
     Open {
         /// The requested value.
         path: PathBuf,
@@ -111,7 +112,7 @@ pub enum DataError {
         entry: String,
     },
     /// A sample's bytes cannot be read.
-    #[error("{place} cannot be read: {cause}")]
+    #[error("{place} cannot be read: {}", system_message(.cause))]
     Read {
         /// The sample.
         place: Place,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::digest::Digest;
+use crate::file_state::FileState;
 
 /// The file endings that count as images, in any case; everything else is ignored.
 pub(crate) const EXTENSIONS: [&str; 5] = [".jpg", ".jpeg", ".png", ".tif", ".tiff"];
@@ -61,8 +62,8 @@ pub(crate) struct Found<L> {
     pub(crate) class: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
-    /// When it was changed, in nanoseconds; 0 in an archive, which has a time of its own.
-    pub(crate) modified_ns: i128,
+    /// That of the default in an archive, which has a state of its own.
+    pub(crate) state: FileState,
     pub(crate) location: L,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct Catalog<L> {
     pub(crate) classes: Vec<String>,
     pub(crate) files: Vec<Listed<L>>,
     pub(crate) fingerprint: String,
-    /// The same with the times of the files.
+    /// The same with the states of the files.
     pub(crate) state: String,
 }
 
@@ -90,7 +91,7 @@ impl<L> Catalog<L> {
         let classes: BTreeSet<&str> = found.iter().map(|file| file.class.as_str()).collect();
         let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
         let mut digest = Digest::new("updraft images by class/file and length").texts(&classes);
-        let mut times = Digest::new("updraft times of files");
+        let mut states = Digest::new("updraft states of files");
         let mut files = Vec::with_capacity(found.len());
         let mut label = 0;
         for file in found {
@@ -99,11 +100,11 @@ impl<L> Catalog<L> {
                 label += 1;
             }
             digest = digest.number(label).text(&file.file).number(file.bytes as usize);
-            times = times.text(&file.modified_ns.to_string());
+            states = states.text(&file.state.to_string());
             files.push(Listed { label, bytes: file.bytes, location: file.location });
         }
         let fingerprint = digest.hex();
-        let state = times.text(&fingerprint).hex();
+        let state = states.text(&fingerprint).hex();
         Self { classes, files, fingerprint, state }
     }
 }
@@ -118,7 +119,7 @@ mod tests {
             class: class.to_owned(),
             file: file.to_owned(),
             bytes: 1,
-            modified_ns: 0,
+            state: FileState::default(),
             location: format!("{class}/{file}"),
         };
         let one = Catalog::new(vec![found("b", "1"), found("a", "2"), found("a", "1")]);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_identity::FileIdentity;
+use crate::file_state::FileState;
 use crate::image::Image;
-use crate::modified::modified_ns;
 use crate::regular_file::open_regular;
 use crate::source::ImageSource;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
@@ -51,8 +51,8 @@ impl ImageFolder {
             for (file, location, is_folder) in entries(&folder)? {
                 if is_image(&file) && !is_folder {
                     let metadata = fs::metadata(&location).map_err(open_error(&location))?;
-                    let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
-                    found.push(Found { class: class.clone(), file, bytes, modified_ns, location });
+                    let (bytes, state) = (metadata.len(), FileState::of(&metadata));
+                    found.push(Found { class: class.clone(), file, bytes, state, location });
                 } else {
                     passed_over.add(format!("{class}/{file}"));
                 }
@@ -84,8 +84,8 @@ impl ImageFolder {
     /// [`DataError::SameFile`] with both paths.
     pub fn check_apart(&self, other: &Self) -> Result<(), DataError> {
         let own: HashMap<FileIdentity, &Path> =
-            self.locations().map(|path| (FileIdentity::of(path), path)).collect();
-        other.locations().try_for_each(|path| match own.get(&FileIdentity::of(path)) {
+            self.paths().map(|path| (FileIdentity::of(path), path)).collect();
+        other.paths().try_for_each(|path| match own.get(&FileIdentity::of(path)) {
             Some(first) => Err(same_file(first, path)),
             None => Ok(()),
         })
@@ -97,13 +97,14 @@ impl ImageFolder {
     /// [`DataError::SameFile`] with both paths.
     pub fn check_no_repeats(&self) -> Result<(), DataError> {
         let mut seen: HashMap<FileIdentity, &Path> = HashMap::new();
-        self.locations().try_for_each(|path| match seen.insert(FileIdentity::of(path), path) {
+        self.paths().try_for_each(|path| match seen.insert(FileIdentity::of(path), path) {
             Some(first) => Err(same_file(first, path)),
             None => Ok(()),
         })
     }
 
-    fn locations(&self) -> impl Iterator<Item = &Path> {
+    /// The files of the images, in the order of the samples.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.catalog.files.iter().map(|file| file.location.as_path())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::DataError;
 use crate::file_identity::FileIdentity;
-use crate::modified::modified_ns;
+use crate::file_state::FileState;
 use crate::source::ImageFolder;
 use crate::source::catalog::{Catalog, Found};
 use crate::table::{Delimiter, Records, TableError};
@@ -94,10 +94,10 @@ fn read<'a>(
         let location = folder.join(&file);
         let metadata = fs::metadata(&location)
             .map_err(|cause| DataError::Open { path: location.clone(), cause })?;
-        let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
+        let (bytes, state) = (metadata.len(), FileState::of(&metadata));
         lines.add(&location, manifest, records.line())?;
         let class = records.field(class)?.to_owned();
-        found.push(Found { class, file, bytes, modified_ns, location });
+        found.push(Found { class, file, bytes, state, location });
     }
     if found.is_empty() {
         return Err(DataError::Empty);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::decode::{MAX_DECODER_BYTES, decode_raster};
 use crate::digest::Digest;
 use crate::error::{DataError, DecodeError, Place};
-use crate::modified::modified_ns;
+use crate::file_state::FileState;
 use crate::raster::{Raster, RasterSpec, joined};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::folder::{MAX_FILE_BYTES, read_file};
@@ -66,9 +66,9 @@ impl SampleFiles {
             return Err(DataError::Empty);
         }
         let mut digest = Digest::new("updraft samples in files").number(samples.len());
-        let mut times = Digest::new("updraft times of files");
+        let mut states = Digest::new("updraft states of files");
         for sample in &samples {
-            digest = describe_files("inputs", &sample.inputs, digest, &mut times)?;
+            digest = describe_files("inputs", &sample.inputs, digest, &mut states)?;
             digest = match &sample.target {
                 FileTarget::None => digest.text("no target"),
                 FileTarget::Class(class) => digest.text("class").number(*class),
@@ -77,15 +77,15 @@ impl SampleFiles {
                     values.iter().fold(digest, |digest, &value| digest.float(value))
                 }
                 FileTarget::Image(files) => {
-                    describe_files("target image", files, digest, &mut times)?
+                    describe_files("target image", files, digest, &mut states)?
                 }
                 FileTarget::Labels(file) => {
-                    describe_files("labels", std::slice::from_ref(file), digest, &mut times)?
+                    describe_files("labels", std::slice::from_ref(file), digest, &mut states)?
                 }
             };
         }
         let fingerprint = digest.hex();
-        let state = times.text(&fingerprint).hex();
+        let state = states.text(&fingerprint).hex();
         Ok(Self { samples, fingerprint, state })
     }
 
@@ -138,12 +138,12 @@ impl SampleSource for SampleFiles {
     }
 }
 
-/// Adds names and lengths of files, and the times at which they were changed to `times`.
+/// Adds names and lengths of files, and their states to `states`.
 fn describe_files(
     kind: &'static str,
     files: &[PathBuf],
     digest: Digest,
-    times: &mut Digest,
+    states: &mut Digest,
 ) -> Result<Digest, DataError> {
     if files.is_empty() {
         let (value, expected) = ("empty".to_owned(), "at least one file".to_owned());
@@ -152,7 +152,7 @@ fn describe_files(
     files.iter().try_fold(digest.text(kind).number(files.len()), |digest, file| {
         let open = |cause| DataError::Open { path: file.clone(), cause };
         let metadata = fs::metadata(file).map_err(open)?;
-        *times = times.clone().text(&modified_ns(&metadata).to_string());
+        *states = states.clone().text(&FileState::of(&metadata).to_string());
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         Ok(digest.text(&name).number(metadata.len() as usize))
     })

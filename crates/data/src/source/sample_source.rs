@@ -54,9 +54,9 @@ pub trait SampleSource: Send + Sync {
     /// A SHA-256 that identifies the set, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;
 
-    /// A SHA-256 of the set with the times at which its files were changed: a cache file is made
-    /// again if it differs. The [`fingerprint`](Self::fingerprint) by default, which does not depend
-    /// on the machine.
+    /// A SHA-256 of the set with the times at which its files were changed, and on Unix their numbers
+    /// in the file system: a cache file is made again if it differs. The
+    /// [`fingerprint`](Self::fingerprint) by default, which does not depend on the machine.
     fn stored_state(&self) -> String {
         self.fingerprint()
     }

@@ -9,8 +9,8 @@ use tar::{Archive, EntryType};
 use crate::cache::CacheUse;
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
+use crate::file_state::FileState;
 use crate::image::Image;
-use crate::modified::modified_ns;
 use crate::progress::Progress;
 use crate::regular_file::open_regular;
 use crate::source::cached_tar::cached_tar;
@@ -35,7 +35,7 @@ pub struct TarImages {
     content: Content,
     catalog: Catalog<Entry>,
     passed_over: PassedOver,
-    /// The length of the archive, and when it was changed.
+    /// The length and the state of the archive.
     stored: String,
 }
 
@@ -125,7 +125,7 @@ impl TarImages {
         }
         let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let metadata = std::fs::metadata(path).map_err(open)?;
-        let stored = format!("{} {}", metadata.len(), modified_ns(&metadata));
+        let stored = format!("{} {}", metadata.len(), FileState::of(&metadata));
         let catalog = Catalog::new(found);
         Ok(Self { path: path.to_owned(), content, catalog, passed_over, stored })
     }
@@ -249,7 +249,7 @@ fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, Da
                 class: class.to_owned(),
                 file: file.to_owned(),
                 bytes,
-                modified_ns: 0,
+                state: FileState::default(),
                 location: Entry { name, position },
             }),
             _ => return Err(DataError::Unclassified { path: path.to_owned(), entry: name }),

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::link_loop::system_message;
 use crate::table::field_text::shortened;
+use crate::text_encoding::TextEncoding;
 
 /// Columns that an error lists.
 const MOST_LISTED: usize = 12;
@@ -42,6 +44,13 @@ fn lines(first: &Path, first_line: u64, second: &Path, second_line: u64) -> Stri
     format!("line {first_line} of `{one}` and line {second_line} of `{other}`")
 }
 
+/// The likely encoding of a field that is not UTF-8, with its conversion.
+fn with_conversion(likely: Option<TextEncoding>) -> String {
+    likely.map_or_else(String::new, |found| {
+        format!(": it is likely {found}, which `{}` converts", found.conversion())
+    })
+}
+
 /// What to do about a record with too few or too many fields.
 const fn field_remedy(got: usize, expected: usize) -> &'static str {
     if got < expected {
@@ -56,7 +65,7 @@ const fn field_remedy(got: usize, expected: usize) -> &'static str {
 #[non_exhaustive]
 pub enum TableError {
     /// The file cannot be opened or read.
-    #[error("`{}` cannot be read: {cause}", .path.display())]
+    #[error("`{}` cannot be read: {}", .path.display(), system_message(.cause))]
     Read {
         /// The file.
         path: PathBuf,
@@ -117,14 +126,24 @@ pub enum TableError {
         /// The parser's message.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// The file is in UTF-16.
-    #[error("`{}` is encoded as UTF-16; save it as UTF-8", .path.display())]
-    Utf16 {
+    /// The file is in another encoding than UTF-8.
+    #[error(
+        "`{}` is encoded as {encoding}; save it as UTF-8, such as with `{}`",
+        .path.display(),
+        .encoding.conversion()
+    )]
+    Encoding {
         /// The file.
         path: PathBuf,
+        /// Its encoding.
+        encoding: TextEncoding,
     },
     /// A field is not text.
-    #[error("`{}` line {line}, column `{column}`: not UTF-8; save the file as UTF-8", .path.display())]
+    #[error(
+        "`{}` line {line}, column `{column}`: not UTF-8; save the file as UTF-8{}",
+        .path.display(),
+        with_conversion(*.likely)
+    )]
     NotUtf8 {
         /// The file.
         path: PathBuf,
@@ -132,6 +151,8 @@ pub enum TableError {
         line: u64,
         /// The column's name.
         column: String,
+        /// The likely encoding.
+        likely: Option<TextEncoding>,
     },
     /// A record has another number of fields than the header.
     #[error(

@@ -9,24 +9,25 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use crate::table::TableError;
+use crate::text_encoding::TextEncoding;
 
 /// The first bytes of a gzip file, RFC 1952 section 2.3.1.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The byte-order marks of UTF-16.
-const UTF_16: [[u8; 2]; 2] = [[0xFF, 0xFE], [0xFE, 0xFF]];
+/// The first bytes of a file, which decide how it is read.
+const START: u64 = 4;
 
 /// The bytes of a file; those of a gzip file, whatever its name is, are decompressed while they are
 /// read.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, TableError> {
     let fault = |cause| TableError::Read { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(fault)?;
-    let mut first = Vec::with_capacity(GZIP.len());
-    file.by_ref().take(GZIP.len() as u64).read_to_end(&mut first).map_err(fault)?;
-    if UTF_16.iter().any(|mark| first == mark) {
-        return Err(TableError::Utf16 { path: path.to_owned() });
+    let mut first = Vec::with_capacity(START as usize);
+    file.by_ref().take(START).read_to_end(&mut first).map_err(fault)?;
+    if let Some(encoding) = TextEncoding::of_start(&first) {
+        return Err(TableError::Encoding { path: path.to_owned(), encoding });
     }
-    let is_gzip = first == GZIP;
+    let is_gzip = first.starts_with(&GZIP);
     let whole = Cursor::new(first).chain(file);
     Ok(match is_gzip {
         true => Box::new(Inflated(MultiGzDecoder::new(BufReader::new(whole)))),
@@ -110,6 +111,31 @@ mod tests {
         let schema = TableSchema::new().number("x");
         let error = Table::read(&path, Delimiter::Comma, schema).unwrap_err().to_string();
         assert!(error.contains("no records"), "{error}");
+    }
+
+    #[test]
+    fn a_table_in_another_encoding_is_refused_with_its_conversion() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let utf_16: Vec<u8> = "a,b\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let utf_32: Vec<u8> = "a,b\n".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+        for (bytes, expected) in [
+            (
+                [&[0xFF, 0xFE][..], &utf_16].concat(),
+                "UTF-16; save it as UTF-8, such as with `iconv",
+            ),
+            (utf_16, "as UTF-16; save it as UTF-8, such as with `iconv -f utf-16le -t utf-8`"),
+            ([&[0xFF, 0xFE, 0, 0][..], &utf_32].concat(), "is encoded as UTF-32; save it as UTF-8"),
+            (utf_32, "is encoded as UTF-32; save it as UTF-8"),
+            (b"a,b\n1,caf\xe9\n".to_vec(), "line 2, column `b`: not UTF-8; save the file as UTF-8"),
+            (b"a,b\n1,caf\xe9\n".to_vec(), "Latin-1, which `iconv -f latin1 -t utf-8` converts"),
+            (b"a,\x80\n1,2\n".to_vec(), "likely Windows-1252, which `iconv -f windows-1252 -t "),
+        ] {
+            fs::write(&path, bytes).unwrap();
+            let schema = TableSchema::new().category("b");
+            let error = Table::read(&path, Delimiter::Comma, schema).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     /// A small file of one long record: decompressing stops at the limit of a record.

@@ -11,6 +11,7 @@ use crate::table::TableError;
 use crate::table::open::{GzipFault, open};
 use crate::table::quotes::Quotes;
 use crate::table::row_source::RowSource;
+use crate::text_encoding::TextEncoding;
 
 /// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -338,13 +339,14 @@ impl<R: Read> Records<R> {
         let field = |(at, field): (usize, &[u8])| {
             // The names of a file in UTF-16 are UTF-8 with zeros.
             let is_text = |text: &&str| !text.contains('\0');
-            let field = str::from_utf8(field).ok().filter(is_text);
-            let field = field.ok_or_else(|| TableError::NotUtf8 {
+            let text = str::from_utf8(field).ok().filter(is_text);
+            let text = text.ok_or_else(|| TableError::NotUtf8 {
                 path: self.path.clone(),
                 line: self.line(),
                 column: format!("number {}", at + 1),
+                likely: TextEncoding::likely(field),
             })?;
-            Ok(field.trim().to_owned())
+            Ok(text.trim().to_owned())
         };
         self.record.iter().enumerate().map(field).collect()
     }

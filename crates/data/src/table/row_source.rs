@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::table::TableError;
+use crate::text_encoding::TextEncoding;
 
 /// Rows of text, one at a time.
 pub(super) trait RowSource {
@@ -30,6 +31,7 @@ pub(super) trait RowSource {
             path: self.path().to_owned(),
             line: self.line(),
             column: self.header()[column].clone(),
+            likely: TextEncoding::likely(self.bytes(column)),
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{DataError, VolumeError};
 use crate::file_identity::FileIdentity;
+use crate::link_loop::is_link_loop;
 use crate::random::{Purpose, Random};
 use crate::split::Split;
 use crate::table::{Delimiter, Records};
@@ -262,8 +263,12 @@ fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
             if path.is_file() {
                 return Ok(path);
             }
+            let why = match is_link_loop(&path) {
+                true => "whose symbolic links form a loop",
+                false => "which is not there",
+            };
             let expected = "a file, counted from the folder of the manifest";
-            Err(message(column, format!("`{text}`, which is not there"), expected))
+            Err(message(column, format!("`{text}`, {why}"), expected))
         };
         match column.as_str() {
             "split" => row.split = Some(text.to_owned()),

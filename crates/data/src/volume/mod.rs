@@ -31,7 +31,9 @@ pub use scale::{ScaledVolume, VolumeScale};
 pub use source::VolumeSource;
 pub use spec::{Region, VolumeSpec};
 pub use statistics::{ChannelStatistics, volume_statistics};
-pub use tiff::{TiffCompression, TiffVolume, TiffWriteConfig, VolumeWriter, write_volume};
+pub use tiff::{
+    TiffCompression, TiffVolume, TiffWriteConfig, VolumeWriter, tiff_software, write_volume,
+};
 pub use windows::VolumeWindows;
 
 pub(crate) use memory::cut;

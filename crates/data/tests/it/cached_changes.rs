@@ -108,3 +108,28 @@ fn a_cache_file_of_samples_is_made_again_when_a_file_was_replaced() {
         assert_eq!(cached().1, CacheUse::Reused);
     }
 }
+
+/// A copy that keeps the time of modification, moved over the file, and one written in place.
+#[test]
+#[cfg(unix)]
+fn a_replacement_of_the_same_length_and_time_of_modification_is_noticed() {
+    let root = folder(&[("a/1.tif", tiff(1)), ("b/1.tif", tiff(2))]);
+    let path = root.path().join("a/1.tif");
+    let caches = tempfile::tempdir().unwrap();
+    let cache = caches.path().join("images");
+    let found =
+        |expected: &CacheUse| pixels(&ImageFolder::open(root.path()).unwrap(), &cache, expected)[0];
+    let rebuilt = CacheUse::Rebuilt { reason: String::new() };
+    assert_eq!(found(&CacheUse::Built), 1);
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let other = caches.path().join("other.tif");
+    fs::write(&other, tiff(7)).unwrap();
+    File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert_eq!(found(&rebuilt), 7);
+    // The time of a change is that of the system's clock tick.
+    std::thread::sleep(Duration::from_millis(30));
+    replace(&path, &tiff(8), time);
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), time);
+    assert_eq!(found(&rebuilt), 8);
+}

@@ -171,7 +171,8 @@ fn what_is_written_is_read_back_with_axes_and_voxel_size() {
             (Some(false), TiffCompression::Deflate),
             (Some(true), TiffCompression::Deflate),
         ] {
-            write_volume(&path, &volume, &TiffWriteConfig { compression, big }).unwrap();
+            let config = TiffWriteConfig { compression, big, software: None };
+            write_volume(&path, &volume, &config).unwrap();
             let magic = fs::read(&path).unwrap()[2];
             assert_eq!(magic, if big == Some(true) { 43 } else { 42 });
             let read = open_volume(&path, &OpenConfig::default()).unwrap();

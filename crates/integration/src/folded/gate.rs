@@ -13,13 +13,14 @@ use crate::weights::Place;
 
 /// How the streams are combined.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a network has a few gates")]
 enum Combination {
     /// Added as they are: the weights are part of the convolutions around the gate.
     Added,
     /// By weights for all samples.
     Shared(Tensor<1>),
     /// By weights of each sample.
-    PerSample(Box<Blend>),
+    PerSample(Blend),
 }
 
 /// The integration of the maps of a stage.
@@ -39,7 +40,7 @@ impl FoldedGate {
         let (combination, of_stream) = match report {
             None => {
                 assert_eq!(scales, [1.0; 2], "no factor comes from gates that weight each sample");
-                (Combination::PerSample(Box::new(gate.blend().clone())), 1.0)
+                (Combination::PerSample(gate.blend().clone()), 1.0)
             }
             Some(report) => {
                 let pathways = [report.color / scales[0], report.brightness / scales[1]];

@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::key::{AnyKey, Edit};
 use super::key_path::find;
+use super::shortened::shortened;
 
 /// A key of a stored plan that was edited after the run started.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,11 +26,11 @@ impl fmt::Display for Edited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, begun, now, .. } = self;
         match now {
-            Some(now) => write!(f, "`{key}` is {now}")?,
+            Some(now) => write!(f, "`{key}` is {}", shortened(now))?,
             None => write!(f, "`{key}` is not given")?,
         }
         match begun {
-            Some(begun) => write!(f, "; the run began with {begun}"),
+            Some(begun) => write!(f, "; the run began with {}", shortened(begun)),
             None => f.write_str("; the run began without it"),
         }
     }

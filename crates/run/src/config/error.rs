@@ -1,7 +1,9 @@
 //! Errors of configurations.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use updraft_data::{FileIdentity, system_message};
 
 use super::shortened::shortened;
 
@@ -10,7 +12,10 @@ use super::shortened::shortened;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the config `{path}`: {cause}; `configs/` in the repository has examples")]
+    #[error(
+        "cannot read the config `{path}`: {}; `configs/` in the repository has examples",
+        system_message(.cause)
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -18,7 +23,10 @@ pub enum ConfigError {
         cause: io::Error,
     },
     /// A file inherits from one that cannot be read.
-    #[error("`{place}` inherits from `{parent}`, which cannot be read: {cause}")]
+    #[error(
+        "`{place}` inherits from `{parent}`, which cannot be read: {}",
+        system_message(.cause)
+    )]
     Parent {
         /// The file that inherits.
         place: PathBuf,
@@ -27,16 +35,30 @@ pub enum ConfigError {
         /// The system's answer.
         cause: io::Error,
     },
-    /// A file inherits from itself through others, or from too many files.
+    /// A file inherits from itself, directly or through others.
     #[error(
-        "`{place}` inherits from `{parent}`, which leads back to it or to more than eight files; \
-         name a file that inherits from nothing"
+        "`{place}` inherits from `{parent}`, {}; remove `inherit` from one of them",
+        circle(.place, .parent)
     )]
     Inherit {
         /// The file that inherits.
         place: PathBuf,
         /// What it inherits from.
         parent: PathBuf,
+    },
+    /// A configuration consists of too many files.
+    #[error(
+        "`{place}` inherits from `{parent}`, which would be file {} of this configuration; at most \
+         {most} are read: write the values of some of them into one file",
+        .most + 1
+    )]
+    InheritMany {
+        /// The file that inherits.
+        place: PathBuf,
+        /// What it inherits from.
+        parent: PathBuf,
+        /// The largest number of files.
+        most: usize,
     },
     /// The text is not TOML.
     #[error("{place}: {message}")]
@@ -156,6 +178,14 @@ pub(super) fn with_colon(place: &str) -> String {
         "" => String::new(),
         option if option.starts_with("--") => format!("{}: ", shortened(option)),
         file => format!("{file}: "),
+    }
+}
+
+/// How a file inherits from the one that names it.
+fn circle(place: &Path, parent: &Path) -> &'static str {
+    match FileIdentity::of(place) == FileIdentity::of(parent) {
+        true => "which is the file itself",
+        false => "which inherits from it, directly or through other files",
     }
 }
 

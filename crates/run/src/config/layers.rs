@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
+use updraft_data::FileIdentity;
 
 use super::error::{ConfigError, with_colon};
 use super::key::Keys;
@@ -14,7 +15,7 @@ use crate::error::RunError;
 /// The key that names the files from which missing values are inherited.
 pub(super) const INHERIT: &str = "inherit";
 
-/// The largest depth of inheritance.
+/// The largest number of files of a configuration.
 const MOST_LAYERS: usize = 8;
 
 /// The values of one configuration file.
@@ -42,18 +43,23 @@ pub(super) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError
 fn add(
     text: &str,
     place: &Path,
-    way: &mut Vec<PathBuf>,
+    way: &mut Vec<FileIdentity>,
     layers: &mut Vec<Layer>,
 ) -> Result<(), ConfigError> {
     let name = place.display().to_string();
     let mut table = parse(text, &name)?;
     let parents = parents(table.remove(INHERIT), &name)?;
     layers.push(Layer { place: name.clone(), name, text: text.to_owned(), table });
-    way.push(place.to_owned());
+    way.push(FileIdentity::of(place));
     for parent in parents {
         let parent = place.parent().unwrap_or(Path::new("")).join(parent);
-        if way.contains(&parent) || layers.len() >= MOST_LAYERS {
+        // One file may have several paths.
+        if way.contains(&FileIdentity::of(&parent)) {
             return Err(ConfigError::Inherit { place: place.to_owned(), parent });
+        }
+        if layers.len() >= MOST_LAYERS {
+            let (place, most) = (place.to_owned(), MOST_LAYERS);
+            return Err(ConfigError::InheritMany { place, parent, most });
         }
         let text = bounded::read_text(&parent, CONFIG_BYTES).map_err(|error| {
             let (place, parent) = (place.to_owned(), parent.clone());
@@ -266,6 +272,37 @@ mod tests {
         std::fs::write(dir.path().join("b.toml"), "inherit = \"a.toml\"\n").expect("written");
         let refused = layers("inherit = \"b.toml\"\n", &dir.path().join("a.toml"));
         assert!(matches!(refused, Err(ConfigError::Inherit { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn files_that_inherit_from_each_other_by_other_paths_are_named_once() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        std::fs::create_dir(dir.path().join("sub")).expect("created");
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("a.toml"), "inherit = \"b.toml\"\n").expect("written");
+        std::fs::write(path("b.toml"), "inherit = \"sub/../a.toml\"\n").expect("written");
+        std::fs::write(path("own.toml"), "inherit = \"./sub/../own.toml\"\n").expect("written");
+        let said = |name: &str| {
+            let text = std::fs::read_to_string(path(name)).expect("text");
+            layers(&text, &path(name)).expect_err("a circle").to_string()
+        };
+        let of = |name: &str| path(name).display().to_string();
+        let expected = format!(
+            "`{}` inherits from `{}`, which inherits from it, directly or through other files; \
+             remove `inherit` from one of them",
+            of("b.toml"),
+            of("sub/../a.toml")
+        );
+        assert_eq!(said("a.toml"), expected);
+        let own = said("own.toml");
+        assert!(own.contains("own.toml`, which is the file itself; remove `inherit`"), "{own}");
+        for at in 0..9 {
+            let text = format!("inherit = \"{}.toml\"\n", at + 1);
+            std::fs::write(path(&format!("{at}.toml")), text).expect("written");
+        }
+        let many = said("0.toml");
+        let expected = "8.toml`, which would be file 9 of this configuration; at most 8 are read";
+        assert!(many.contains(expected), "{many}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::shortened::shortened;
+use updraft_data::TextEncoding;
+
+use super::shortened::cut;
 
 /// The parser's message, in the words of a user where the parser names its own types or no key; the
 /// span is its place in the text.
@@ -11,7 +13,7 @@ pub(super) fn message(text: &str, found: &str, span: Option<Range<usize>>) -> St
     let before = text.get(..span.start).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
-    let line = shortened(line);
+    let line = cut(line);
     let found = found.trim();
     if found.starts_with("duplicate key") {
         let is_of_key = |c: char| c.is_alphanumeric() || "_-.".contains(c);
@@ -29,8 +31,15 @@ pub(super) fn message(text: &str, found: &str, span: Option<Range<usize>>) -> St
     if found.starts_with("floating-point number overflowed") {
         return format!("`{line}` has a number that is too large; the largest is about 1.8e308");
     }
+    if let Some(encoding) = TextEncoding::of_start(text.as_bytes()) {
+        return format!(
+            "the text has a character 0: it is likely encoded as {encoding}; save it as UTF-8, such \
+             as with `{}`",
+            encoding.conversion()
+        );
+    }
     if text.contains('\0') {
-        return "the text has a character 0: it may be encoded as UTF-16; save it as UTF-8"
+        return "the text has a character 0: it is damaged, or encoded as UTF-16; save it as UTF-8"
             .to_owned();
     }
     found.to_owned()
@@ -69,7 +78,9 @@ mod tests {
                 ["`epochs = 9999", "the largest is 9223372036854775807"],
             ),
             ("[train]\nclip_norm = 1e400\n", "c.toml:2: ", ["`clip_norm = 1e400` has", "1.8e308"]),
-            ("[\0t\0]\0", "c.toml:1: ", ["UTF-16", "UTF-8"]),
+            ("[\0t\0]\0", "c.toml:1: ", ["as UTF-16; save it", "`iconv -f utf-16le -t utf-8`"]),
+            ("[\0\0\0t\0\0\0", "c.toml:1: ", ["as UTF-32; save it", "iconv -f utf-32le -t"]),
+            ("a = 1\n\0", "c.toml:2: ", ["it is damaged, or", "UTF-16"]),
         ] {
             let error = message(text);
             assert!(error.starts_with(place), "{error}");

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use toml::{Table, Value};
+use updraft_data::system_message;
 
 use super::error::ConfigError;
 use super::key::{AnyKey, Keys};
@@ -69,7 +70,7 @@ impl Profile {
         let path = Path::new(name);
         let is_file = path.extension().is_some_and(|ending| ending == "toml");
         let text = match is_file {
-            true => bounded::read_config(path).map_err(|error| error.to_string()),
+            true => bounded::read_config(path).map_err(|error| system_message(&error)),
             false => Err("it is not the path of a .toml file".to_owned()),
         };
         let text = text.map_err(|reason| ConfigError::NoProfile {

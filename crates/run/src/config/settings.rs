@@ -48,8 +48,8 @@ impl Settings {
     /// folder.
     ///
     /// # Errors
-    /// [`ConfigError::Read`], [`ConfigError::Malformed`], [`ConfigError::Inherit`] or
-    /// [`ConfigError::Set`].
+    /// [`ConfigError::Read`], [`ConfigError::Malformed`], [`ConfigError::Inherit`],
+    /// [`ConfigError::InheritMany`] or [`ConfigError::Set`].
     pub fn load(text: &str, place: &Path, sets: &[String]) -> Result<Self, ConfigError> {
         let layers = layers(text, place)?;
         let sets = sets.iter().map(|set| Set::parse(set)).collect::<Result<Vec<_>, _>>()?;

@@ -46,7 +46,7 @@ pub trait AnyWorkload {
     /// [`RunError::Config`] with the key, [`RunError::NotForTask`].
     fn check_start(&self, plan: &Plan, device: &Device) -> Result<(), RunError>;
 
-    /// SHA-256 of the training and test samples, their order and their preparation.
+    /// SHA-256 of the samples without the contents of [`data_files`](crate::TaskPlan::data_files).
     ///
     /// # Errors
     /// As [`Workload::streams`].

@@ -16,7 +16,8 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::in_place::check_in_place;
 
-const METRICS: &str = "metrics.jsonl";
+/// The file with the metrics of a run.
+pub(crate) const METRICS: &str = "metrics.jsonl";
 
 /// The metrics of a run, one JSON object per line, and the files derived from them.
 pub(crate) struct Metrics {

@@ -9,7 +9,7 @@ mod schema;
 mod table;
 mod trace;
 
-pub(crate) use metrics::Metrics;
+pub(crate) use metrics::{METRICS, Metrics};
 pub use metrics::{RecordedMetrics, read_metrics};
 pub use schema::RunSchema;
 pub(crate) use trace::{Trace, TracedStep};

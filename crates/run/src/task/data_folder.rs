@@ -1,6 +1,8 @@
 //! The folder of the data, and the error for a missing file.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use updraft_data::FileIdentity;
@@ -67,13 +69,14 @@ impl DataFolder<'_> {
         let mut paths = Vec::new();
         for file in files {
             let path = dir.join(file);
-            if !path.exists() {
-                return Err(missing(format!(
-                    "looked for `{}`, which is not there",
-                    path.display()
-                )));
+            match fs::metadata(&path).map_err(|cause| (cause.kind(), cause)) {
+                Ok(_) => paths.push(path),
+                Err((ErrorKind::NotFound | ErrorKind::NotADirectory, _)) => {
+                    let what = format!("looked for `{}`, which is not there", path.display());
+                    return Err(missing(what));
+                }
+                Err((_, cause)) => return Err(RunError::io("open", &path, cause)),
             }
-            paths.push(path);
         }
         refuse_the_same(&paths)?;
         Ok(paths)
@@ -88,7 +91,7 @@ mod tests {
     fn a_file_that_is_named_twice_is_refused_under_any_name() {
         let dir = tempfile::tempdir().expect("temporary folder");
         for name in ["a.csv", "b.csv"] {
-            std::fs::write(dir.path().join(name), "x\n1\n").expect("written");
+            fs::write(dir.path().join(name), "x\n1\n").expect("written");
         }
         let find = |names: [&str; 2]| {
             let names = names.map(PathBuf::from);
@@ -102,7 +105,12 @@ mod tests {
         refused(["a.csv", "./a.csv"]);
         #[cfg(unix)]
         {
-            std::fs::hard_link(dir.path().join("a.csv"), dir.path().join("c.csv")).expect("a link");
+            std::os::unix::fs::symlink("d.csv", dir.path().join("d.csv")).expect("a link");
+            let error = find(["a.csv", "d.csv"]).expect_err("a loop").to_string();
+            assert!(
+                error.ends_with("d.csv`: its symbolic links form a loop; name the file itself")
+            );
+            fs::hard_link(dir.path().join("a.csv"), dir.path().join("c.csv")).expect("a link");
             refused(["a.csv", "c.csv"]);
         }
     }

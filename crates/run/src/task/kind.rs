@@ -1,7 +1,7 @@
 //! The traits of a task and of its plan.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Tensor};
 use serde_json::Value;
@@ -153,6 +153,17 @@ pub trait TaskPlan {
     /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder if the
     /// data has none, [`RunError::Config`] for a key that asks for what the data does not have.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
+
+    /// The files whose contents the samples are made of, as far as the fingerprints of the streams
+    /// have only their names and lengths; `dir` is as in [`find_data`](Self::find_data). By default
+    /// there are none.
+    ///
+    /// # Errors
+    /// As [`find_data`](Self::find_data), and [`RunError::Data`] for a folder that cannot be listed.
+    fn data_files(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+        let _ = dir;
+        Ok(Vec::new())
+    }
 
     /// Checks that the runs exist that keys name, such as a teacher, without loading their models,
     /// and reads small files that keys name; only a new run needs them. By default there are none.

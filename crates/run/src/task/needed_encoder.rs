@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use toml::Value;
 use updraft_models::EncoderConfig;
+use updraft_trainer::check_served_model;
 
 use super::TASKS;
 use super::image_pairs::data::{IMAGES, Shape};
@@ -49,8 +50,8 @@ impl NeededEncoder<'_> {
     /// layers may leave the shapes of all parameters that are read.
     ///
     /// # Errors
-    /// [`RunError::Unusable`] for a path that is neither, for a run of another task, and for an
-    /// encoder of other settings, with their keys.
+    /// [`RunError::Unusable`] for a path that is neither, for a run of another task, for an encoder of
+    /// other settings, with their keys, and for a damaged one.
     pub(super) fn checkpoint(&self) -> Result<PathBuf, RunError> {
         let is_checkpoint = self.path.join(MANIFEST).is_file();
         let (folder, plan) = match is_checkpoint {
@@ -71,10 +72,16 @@ impl NeededEncoder<'_> {
         let refuse = |error| refuse_run(KEY, self.path, error);
         folder.refuse_other_model(&plan).map_err(refuse)?;
         self.refuse_other_settings(&folder, &plan)?;
-        match is_checkpoint {
-            true => Ok(self.path.to_owned()),
-            false => folder.served_checkpoint(&plan).map_err(refuse),
-        }
+        let checkpoint = match is_checkpoint {
+            true => self.path.to_owned(),
+            false => folder.served_checkpoint(&plan).map_err(refuse)?,
+        };
+        let checked = check_served_model(&checkpoint);
+        checked.map_err(|error| match is_checkpoint {
+            true => refuse(RunError::Checkpoint(error)),
+            false => refuse(folder.advised(error)),
+        })?;
+        Ok(checkpoint)
     }
 
     /// The run of a checkpoint, two folders above it.

@@ -17,7 +17,8 @@ fn metrics_that_are_too_long_are_refused_unread_with_both_lengths() {
     let error = read_metrics(&folder).expect_err("refused");
     assert!(matches!(error, updraft_run::RunError::TooLarge { .. }) && error.is_input(), "{error}");
     let expected = format!(
-        "`{}` has 4294967297 bytes; at most 4294967296 are read of such a file",
+        "`{}` has 4294967297 bytes; at most 4294967296 are read of such a file: move it away to use \
+         the run without its earlier metrics, or restore it from a copy",
         path.display()
     );
     assert_eq!(error.to_string(), expected);

@@ -40,3 +40,17 @@ fn a_number_that_f32_does_not_have_is_refused_by_its_key() {
         read_with(images, &[set]).unwrap_or_else(|error| panic!("{set}: {error}"));
     }
 }
+
+#[test]
+fn a_number_of_many_zeros_is_shown_with_an_exponent() {
+    let images = "[model]\nkind = \"single-pathway\"\n";
+    for (set, shown) in [
+        ("train.loss_scale=1e-50", "`train.loss_scale` is 1e-50; it must be a table"),
+        ("train.loss_scale={kind='static',scale=1e-50}", "scale` is 1e-50; it must be"),
+        ("data.std=[1e-320, 1.0, 1.0]", "1e-320, "),
+    ] {
+        let error = read_with(images, &[set]).err().map(|error| error.to_string());
+        let error = error.unwrap_or_else(|| panic!("{set} is accepted"));
+        assert!(error.contains(shown) && !error.contains("0000"), "{set}: {error}");
+    }
+}

@@ -58,6 +58,15 @@ pub(super) fn served(path: &Path) -> Result<(PathBuf, Vec<u8>), CheckpointError>
     Ok((path.join(name), manifest.read_file(path, name)?))
 }
 
+/// Reads the file of the served model of a checkpoint and compares it with its hash: what
+/// [`load_model`] and [`load_part`](crate::load_part) would refuse as damaged.
+///
+/// # Errors
+/// [`CheckpointError`] for a file that is missing or damaged.
+pub fn check_served(path: &Path) -> Result<(), CheckpointError> {
+    served(path).map(drop)
+}
+
 /// Reads everything that a run resumes from.
 ///
 /// # Errors

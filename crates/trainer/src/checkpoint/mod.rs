@@ -22,7 +22,7 @@ mod state;
 pub use contents::{contents, export_hash};
 pub use error::CheckpointError;
 pub(crate) use load::state;
-pub use load::{Loaded, check, load, load_model};
+pub use load::{Loaded, check, check_served, load, load_model};
 pub use part::load_part;
 pub use retention::{Keep, best, list, prune, remove_remains, set_aside, step};
 pub use save::{Snapshot, save};

@@ -139,7 +139,7 @@ impl<'a> ReadColumn<'a> {
     fn unfit(&self, unfit: Unfit, row: usize, text: &str) -> TableError {
         let (path, line, column) = (self.path.clone(), row as u64 + 1, self.name.to_owned());
         match unfit {
-            Unfit::Text => TableError::NotUtf8 { path, line, column },
+            Unfit::Text => TableError::NotUtf8 { path, line, column, likely: None },
             Unfit::Number(expected) => {
                 let expected = expected_instead(expected, text);
                 TableError::Field { expected, path, line, column, text: shortened(text) }

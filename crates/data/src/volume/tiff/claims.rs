@@ -1,7 +1,8 @@
 //! The first directory of a TIFF: the decoder reads its tags before limits can be set.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek};
 
+use super::first_directory::FirstDirectory;
 use super::page::PageFault;
 
 /// Refuses a tag of the first directory that claims more bytes than the file has.
@@ -24,38 +25,11 @@ pub(super) fn check_first(
 
 /// The most bytes that the values of a tag of the first directory claim.
 fn largest(reader: &mut (impl Read + Seek)) -> io::Result<u64> {
-    let mut order = [0; 2];
-    reader.read_exact(&mut order)?;
-    let number = |bytes: usize, reader: &mut dyn Read| -> io::Result<u64> {
-        let mut buffer = [0; 8];
-        reader.read_exact(&mut buffer[..bytes])?;
-        Ok(match &order {
-            b"MM" => u64::from_be_bytes(buffer) >> (64 - 8 * bytes),
-            _ => u64::from_le_bytes(buffer),
-        })
-    };
-    let is_big = number(2, reader)? == 43;
-    // BigTIFF names the size of its offsets first; counts and offsets have eight bytes.
-    let (wide, entries) = if is_big { (8, 8) } else { (4, 2) };
-    if is_big {
-        number(4, reader)?;
-    }
-    let offset = number(wide, reader)?;
-    reader.seek(SeekFrom::Start(offset))?;
+    let mut directory = FirstDirectory::open(reader)?;
     let mut most = 0;
-    for _ in 0..number(entries, reader)? {
-        // After the last whole entry, the decoder reports what is missing.
-        let entry = (|| {
-            let _tag = number(2, reader)?;
-            let size = size_of(number(2, reader)?);
-            let count = number(wide, reader)?;
-            number(wide, reader)?;
-            io::Result::Ok(count.saturating_mul(size))
-        })();
-        match entry {
-            Ok(bytes) => most = most.max(bytes),
-            Err(_) => break,
-        }
+    // After the last whole entry, the decoder reports what is missing.
+    while let Ok(Some(entry)) = directory.next_entry() {
+        most = most.max(entry.count.saturating_mul(size_of(entry.kind)));
     }
     Ok(most)
 }

@@ -21,6 +21,7 @@ pub(super) struct PageEntry<'a> {
     /// Offset and size of each strip.
     pub(super) strips: &'a [(u64, u64)],
     pub(super) description: Option<&'a str>,
+    pub(super) software: Option<&'a str>,
 }
 
 const SHORT: u16 = 3;
@@ -80,17 +81,19 @@ impl Offsets {
             (259, SHORT, 1, short(if page.is_deflated { 8 } else { 1 })),
             (262, SHORT, 1, short(1)),
         ];
-        if let Some(text) = page.description {
+        let text = |tag: u16, text: &str| {
             let text = [text.as_bytes(), b"\0"].concat();
-            entries.push((270, ASCII, text.len() as u64, text));
-        }
+            (tag, ASCII, text.len() as u64, text)
+        };
+        entries.extend(page.description.map(|description| text(270, description)));
         entries.extend([
             (273, offset_type, strips, list(|strip| strip.0)),
             (277, SHORT, 1, short(1)),
             (278, LONG, 1, long(page.rows_per_strip)),
             (279, offset_type, strips, list(|strip| strip.1)),
-            (339, SHORT, 1, short(format)),
         ]);
+        entries.extend(page.software.map(|software| text(305, software)));
+        entries.push((339, SHORT, 1, short(format)));
         // Directories begin at an even byte; values that do not fit into their entry follow the
         // directory.
         let padding = (start % 2) as usize;

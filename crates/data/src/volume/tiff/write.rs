@@ -34,6 +34,9 @@ pub struct TiffWriteConfig {
     pub compression: TiffCompression,
     /// Whether offsets have 64 bits (`BigTIFF`); `None` decides by the size.
     pub big: Option<bool>,
+    /// The program that the file names as its writer, in ASCII;
+    /// [`tiff_software`](crate::tiff_software) reads it.
+    pub software: Option<&'static str>,
 }
 
 /// The offset and the size of a strip.
@@ -52,6 +55,7 @@ pub struct VolumeWriter {
     spec: VolumeSpec,
     offsets: Offsets,
     compression: TiffCompression,
+    software: Option<&'static str>,
     rows_per_strip: usize,
     /// The strips of each page: by frame, then slice, then channel.
     strips: Vec<Vec<StripPlace>>,
@@ -148,6 +152,7 @@ impl VolumeWriter {
             spec: *spec,
             offsets,
             compression: config.compression,
+            software: config.software,
             rows_per_strip,
             strips: vec![Vec::new(); pages],
             end: 0,
@@ -263,6 +268,7 @@ impl VolumeWriter {
                 rows_per_strip: self.rows_per_strip,
                 strips: own,
                 description: (page == 0).then_some(description.as_str()),
+                software: self.software.filter(|_| page == 0),
             };
             let is_last = page + 1 == strips.len();
             let written = self.offsets.write_directory(&entry, at, is_last, &mut self.file);

@@ -109,7 +109,11 @@ pub(super) fn classes_of(folder: &RunFolder) -> Result<Vec<String>, RunError> {
     let classes: Vec<String> = folder.read_bound_json(CLASSES)?;
     if classes.is_empty() {
         let path = folder.path().join(CLASSES);
-        let reason = format!("`{}` is not what a run writes: it has no class", path.display());
+        let reason = format!(
+            "`{}` is not what a run writes: it has no class; restore it from a copy, or train the run \
+             again",
+            path.display()
+        );
         return Err(RunError::Unusable { reason });
     }
     Ok(classes)

@@ -22,7 +22,7 @@ mod quantizable;
 mod sources;
 mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -39,7 +39,7 @@ use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::predict::ImageClassifier;
 use self::prune::Pruning;
-use self::sources::find_sources;
+use self::sources::{find_sources, source_files};
 use super::ability::Ability;
 use super::kind::{NeedsSingleRank, Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
@@ -198,6 +198,10 @@ impl TaskPlan for ImagePlan {
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
         find_sources(&self.data, dir).map(drop)
+    }
+
+    fn data_files(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+        source_files(&self.data, dir)
     }
 
     fn find_runs(&self) -> Result<(), RunError> {

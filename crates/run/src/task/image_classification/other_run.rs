@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use toml::Value;
-use updraft_trainer::export_hash;
+use updraft_trainer::{check_served_model, export_hash};
 
 use super::data_plan::DataPlan;
 use super::{ImageClassification, data};
@@ -27,14 +27,16 @@ impl OtherRun {
         Ok(Self { key: key.name(), path: path.to_owned(), folder, plan })
     }
 
-    /// Checks, without data, that the run is of this task, has a trained network and sees images
-    /// as here; returns it.
+    /// Checks, without data, that the run is of this task, has an intact trained network and sees
+    /// images as here; returns it.
     pub(super) fn find(key: &Key<PathBuf>, path: &Path, own: &DataPlan) -> Result<Self, RunError> {
         let other = Self::open(key, path)?;
         other.check_task()?;
-        let served = other.folder.served_checkpoint(&other.plan);
-        served.map_err(|error| refuse_run(key.name(), path, error))?;
+        let refuse = |error| refuse_run(key.name(), path, error);
+        let served = other.folder.served_checkpoint(&other.plan).map_err(refuse)?;
         other.check_images(own)?;
+        let checked = check_served_model(&served);
+        checked.map_err(|error| refuse(other.folder.advised(error)))?;
         Ok(other)
     }
 

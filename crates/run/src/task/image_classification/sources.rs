@@ -36,6 +36,28 @@ pub(super) fn find_sources(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<Pa
     DataFolder { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() }.find(&files)
 }
 
+/// The files with the images of a plan, found as by [`find_sources`]; none for images whose pixels
+/// are hashed when they are opened.
+pub(super) fn source_files(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+    let paths = find_sources(plan, dir)?;
+    let folders: Vec<ImageFolder> = match &plan.source {
+        DataSource::Generated { .. } | DataSource::Cifar10 { .. } | DataSource::Cifar100 { .. } => {
+            Vec::new()
+        }
+        DataSource::Archives { .. } => return Ok(paths),
+        DataSource::Folders { .. } => {
+            paths.iter().map(ImageFolder::open).collect::<Result<_, _>>()?
+        }
+        DataSource::Manifest { path_column, class_column, .. } => {
+            let open = |path: &PathBuf| {
+                ImageFolder::from_manifest(path, Delimiter::of(path), path_column, class_column)
+            };
+            paths.iter().map(open).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(folders.iter().flat_map(ImageFolder::paths).map(Path::to_owned).collect())
+}
+
 /// Opens the source of a plan; `notes` collects messages about decompressed archives.
 pub(super) fn open_sources(
     (plan, seed): (&DataPlan, u64),

@@ -1,6 +1,7 @@
 //! The volumes of a run: patches for training, and windows for evaluation.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use updraft_data::{
 };
 
 use super::data_plan::{DataPlan, TargetKind};
-use super::manifest::{has_splits, open_manifest};
+use super::manifest::{has_splits, open_manifest, used_rows};
 use super::objective::Objective;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -57,7 +58,8 @@ impl Shape {
             return Ok(shape);
         }
         let reason = format!(
-            "`{}` is not what a run writes: {} to {} channels with a range of {}",
+            "`{}` is not what a run writes: {} to {} channels with a range of {}; restore it from a \
+             copy, or train the run again",
             folder.path().join(IMAGES).display(),
             shape.inputs,
             shape.outputs,
@@ -149,6 +151,28 @@ impl ImagePairs {
 /// them; `dir` is their folder, instead of the one in the plan.
 pub(in crate::task) fn find(plan: &DataPlan, dir: Option<&Path>) -> Result<(), RunError> {
     plan.find(dir)?.map_or(Ok(()), |manifest| open_manifest(plan, &manifest).map(drop))
+}
+
+/// The files of the volumes of a plan that are used, each once; none for generated cells. `dir` is as
+/// in [`find`].
+pub(in crate::task) fn files(
+    plan: &DataPlan,
+    dir: Option<&Path>,
+) -> Result<Vec<PathBuf>, RunError> {
+    let Some(path) = plan.find(dir)? else { return Ok(Vec::new()) };
+    let manifest = open_manifest(plan, &path)?;
+    let (mut seen, mut files) = (HashSet::new(), Vec::new());
+    for row in used_rows(plan, manifest.rows()) {
+        let targets: Vec<&PathBuf> = match plan.target {
+            TargetKind::Labels => row.labels.iter().collect(),
+            TargetKind::Image => row.targets.iter().collect(),
+            TargetKind::Input => Vec::new(),
+        };
+        // Several rows may be blocks of one file.
+        let new = row.inputs.iter().chain(targets).filter(|file| seen.insert((*file).clone()));
+        files.extend(new.cloned());
+    }
+    Ok(files)
 }
 
 /// The training and the test volumes of a manifest.

@@ -41,15 +41,12 @@ pub(super) fn open_manifest(plan: &DataPlan, path: &Path) -> Result<VolumeManife
             return refuse("data.test_fraction", plan.test_fraction.to_string(), expected);
         }
     }
-    let is_used = |row: &&VolumeRow| {
-        !has_splits(rows) || row.split.as_ref().is_some_and(|split| plan.splits.contains(split))
-    };
     let (kind, column, has_target): (_, _, fn(&VolumeRow) -> bool) = match plan.target {
         TargetKind::Labels => ("labels", "labels", |row| row.labels.is_some()),
         TargetKind::Image => ("image", "target", |row| !row.targets.is_empty()),
         TargetKind::Input => return Ok(manifest),
     };
-    if let Some(row) = rows.iter().filter(is_used).find(|row| !has_target(row)) {
+    if let Some(row) = used_rows(plan, rows).find(|row| !has_target(row)) {
         let expected = format!(
             "what every line has; `{place}` line {} has nothing in a column `{column}`",
             row.line
@@ -57,6 +54,17 @@ pub(super) fn open_manifest(plan: &DataPlan, path: &Path) -> Result<VolumeManife
         return refuse("data.target", format!("{kind:?}"), expected);
     }
     Ok(manifest)
+}
+
+/// The rows of the plan's splits; all of them where none has a split.
+pub(super) fn used_rows<'a>(
+    plan: &'a DataPlan,
+    rows: &'a [VolumeRow],
+) -> impl Iterator<Item = &'a VolumeRow> {
+    let all = !has_splits(rows);
+    rows.iter().filter(move |row| {
+        all || row.split.as_ref().is_some_and(|split| plan.splits.contains(split))
+    })
 }
 
 /// Whether a row names its split.

@@ -1,16 +1,23 @@
 //! Checks that a prediction does not overwrite its own input or another of its files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use updraft_data::FileIdentity;
+use updraft_data::{FileIdentity, TiffCompression, TiffWriteConfig, tiff_software};
 
 use crate::error::RunError;
 use crate::task::FilePrediction;
 
 /// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
 const MOST_VOXELS: usize = 1 << 26;
+
+/// The program in the files of predictions: a file without it was written by another one.
+const SOFTWARE: &str = "updraft predict";
+
+/// How the files of predictions are written.
+pub(in crate::task) const TIFF: TiffWriteConfig =
+    TiffWriteConfig { compression: TiffCompression::None, big: None, software: Some(SOFTWARE) };
 
 /// The error of an option for masks beside a prediction of values, whose channels are all written.
 pub(in crate::task) fn refuse_kept_channels() -> RunError {
@@ -19,7 +26,8 @@ pub(in crate::task) fn refuse_kept_channels() -> RunError {
     RunError::Unusable { reason: reason.to_owned() }
 }
 
-/// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
+/// Refuses a prediction that would destroy one of its own files, or one that no prediction has written,
+/// or whose windows are too large.
 pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
     let mut others = vec![("the input", FileIdentity::of(&request.input))];
     let truth = request.truth.as_deref();
@@ -64,6 +72,15 @@ pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
         );
         return Err(RunError::Unusable { reason });
     }
+    for image in images.into_iter().flatten() {
+        if !is_replaceable(image)? {
+            let reason = format!(
+                "`{}` exists and was not written by `predict`; name another file, or remove it",
+                image.display()
+            );
+            return Err(RunError::Unusable { reason });
+        }
+    }
     let window = request.window.as_deref().unwrap_or_default();
     let voxels = window.iter().fold(1_usize, |all, side| all.saturating_mul(*side));
     if voxels > MOST_VOXELS {
@@ -91,8 +108,25 @@ fn is_other_file(path: &Path) -> bool {
     read.is_ok() && !matches!(&start, b"II" | b"MM")
 }
 
+/// Whether a prediction has written a file; `true` for what has no content to lose: no file, an empty
+/// one, a pipe or a device.
+///
+/// # Errors
+/// If the file cannot be read.
+fn is_replaceable(path: &Path) -> Result<bool, RunError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > 0 => {
+            let found = tiff_software(path).map_err(|cause| RunError::io("read", path, cause))?;
+            Ok(found.as_deref() == Some(SOFTWARE))
+        }
+        _ => Ok(true),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use updraft_data::{Raster, Volume, write_volume};
+
     use super::*;
     use crate::task::ComponentFiles;
 
@@ -100,8 +134,8 @@ mod tests {
     fn no_file_of_a_prediction_may_be_another() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = |name: &str| dir.path().join(name);
-        std::fs::create_dir(path("a")).expect("made");
-        std::fs::write(path("in.tif"), "").expect("written");
+        fs::create_dir(path("a")).expect("made");
+        fs::write(path("in.tif"), "").expect("written");
         let request = |out: &str, labels: &str, table: &str, truth: &str| {
             let mut request = FilePrediction::new(path("in.tif"), path(out));
             let (labels, table) = (path(labels), path(table));
@@ -121,11 +155,26 @@ mod tests {
             let refused = request(out, labels, table, truth).expect_err(out);
             assert!(refused.starts_with(said), "{refused}");
         }
-        std::fs::write(path("plan.toml"), "task = 1").expect("written");
+        fs::write(path("plan.toml"), "task = 1").expect("written");
         let refused = request("plan.toml", "l.tif", "l.csv", "t.tif").expect_err("another kind");
         assert!(refused.contains("plan.toml` exists, is not a TIFF"), "{refused}");
-        std::fs::write(path("old.tif"), "II*\0").expect("written");
+        fs::write(path("old.tif"), "").expect("written");
         assert_eq!(request("old.tif", "l.tif", "l.csv", "t.tif"), Ok(()));
+        let raster = Raster::try_new(1, &[4, 5], vec![7_u8; 20]).expect("a raster");
+        let volume = Volume::try_new("v", vec![raster], [None; 3]).expect("a volume");
+        for (config, is_own) in [(TiffWriteConfig::default(), false), (TIFF, true)] {
+            write_volume(path("old.tif"), &volume, &config).expect("written");
+            for [out, labels] in [["old.tif", "l.tif"], ["o.tif", "old.tif"]] {
+                match request(out, labels, "l.csv", "t.tif") {
+                    Ok(()) => assert!(is_own, "a file of the user would be replaced"),
+                    Err(refused) => {
+                        let words =
+                            "old.tif` exists and was not written by `predict`; name another";
+                        assert!(!is_own && refused.contains(words), "{refused}");
+                    }
+                }
+            }
+        }
         let refused = request("a", "l.tif", "l.csv", "t.tif").expect_err("a folder");
         assert!(refused.ends_with("a` is a folder; name a file to write"), "{refused}");
         let mut large = FilePrediction::new(path("in.tif"), path("o.tif"));

@@ -12,7 +12,7 @@ mod score;
 mod target;
 mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -125,6 +125,10 @@ impl TaskPlan for ImagePlan {
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
         data::find(&self.data, dir)
+    }
+
+    fn data_files(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+        data::files(&self.data, dir)
     }
 
     fn find_runs(&self) -> Result<(), RunError> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use updraft_data::{
-    ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig,
-    VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
+    ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, VolumeSource, WindowBatch,
+    WindowProgress, label_components, open_volume,
 };
 use updraft_distributed::Collective;
 use updraft_precision::Policy;
@@ -23,6 +23,7 @@ use crate::task::image_pairs::comparison::{check_compared, compared};
 use crate::task::image_pairs::data::Shape;
 use crate::task::image_pairs::objective::Objective;
 use crate::task::image_pairs::on_ranks::predict_to_tiff;
+use crate::task::image_pairs::prediction_files;
 use crate::task::{
     FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
 };
@@ -150,7 +151,7 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
         check_compared(request, &*input, own, self.shape.outputs)?;
         let config = PredictConfig {
             reduction: self.reduction(request),
-            tiff: TiffWriteConfig::default(),
+            tiff: prediction_files::TIFF,
             model: self.model.clone(),
         };
         let mut model = |windows: WindowBatch| self.network.convert(windows, &self.device);
@@ -162,7 +163,7 @@ impl<C: Converts> LoadedModel for ImageConverter<C> {
         if let Some(files) = &request.components {
             let mask = open_volume(&request.output, &self.own.data.open_config())?;
             let found = label_components(&*mask, ComponentConfig::default())?;
-            found.write(&*mask, &files.labels, &TiffWriteConfig::default())?;
+            found.write(&*mask, &files.labels, &prediction_files::TIFF)?;
             found.write_csv(&files.table)?;
             components = Some(found.table().len());
         }

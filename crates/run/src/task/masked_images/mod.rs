@@ -8,7 +8,7 @@ mod reconstruct;
 mod score;
 mod workload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -95,6 +95,10 @@ impl TaskPlan for MaskedPlan {
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
         data::find(&self.data, dir)
+    }
+
+    fn data_files(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+        data::files(&self.data, dir)
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

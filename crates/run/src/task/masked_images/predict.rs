@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use updraft_data::{
-    ModelError, PredictConfig, Reduction, ScaledVolume, TiffWriteConfig, VolumeSource, WindowBatch,
-    WindowProgress, open_volume,
+    ModelError, PredictConfig, Reduction, ScaledVolume, VolumeSource, WindowBatch, WindowProgress,
+    open_volume,
 };
 use updraft_distributed::Collective;
 use updraft_models::{MaskedAutoencoder, PatchMasks, images_of_patches, patches_of_images};
@@ -21,6 +21,7 @@ use crate::error::RunError;
 use crate::operation::{LayerNames, layer_names};
 use crate::task::image_pairs::comparison::{check_compared, compared};
 use crate::task::image_pairs::on_ranks::predict_to_tiff;
+use crate::task::image_pairs::prediction_files;
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
 /// Added to the variance of visible patches, so that windows without structure stay finite.
@@ -151,7 +152,7 @@ impl LoadedModel for Reconstructor {
         check_compared(request, &*input, own, input.spec().raster.channels)?;
         let config = PredictConfig {
             reduction: Reduction::Keep,
-            tiff: TiffWriteConfig::default(),
+            tiff: prediction_files::TIFF,
             model: self.model.clone(),
         };
         let mut model = |windows: WindowBatch| match windows.sides.len() {

@@ -232,7 +232,7 @@ pub(super) fn codes(
     let codes: Vec<TargetCode> = folder.read_bound_json(TARGETS)?;
     let damaged = |what: &str| RunError::Unusable {
         reason: format!(
-            "`{}` is not what a run writes: {what}",
+            "`{}` is not what a run writes: {what}; restore it from a copy, or train the run again",
             folder.path().join(TARGETS).display()
         ),
     };
