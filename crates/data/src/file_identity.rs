@@ -34,8 +34,14 @@ impl FileIdentity {
     #[must_use]
     pub fn of(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        let numbers = fs::metadata(path).ok().and_then(|found| numbers(&found));
-        Self(numbers.unwrap_or_else(|| Identity::Path(without_links(path))))
+        let found = fs::metadata(path).ok().and_then(|found| Self::found(&found));
+        found.unwrap_or_else(|| Self(Identity::Path(without_links(path))))
+    }
+
+    /// The identity of a file whose metadata were read, without reading them again; `None` where
+    /// only its path identifies it, for which there is [`of`](Self::of).
+    pub(crate) fn found(metadata: &fs::Metadata) -> Option<Self> {
+        numbers(metadata).map(Self)
     }
 }
 

@@ -7,6 +7,7 @@ mod buffer_pool;
 mod burn_loader;
 mod cache;
 mod cells;
+mod center_crop;
 mod components;
 mod contents;
 mod decode;
@@ -47,11 +48,11 @@ mod volume;
 // Where samples come from.
 pub use parts::stratified_parts;
 pub use source::{
-    CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget, Formula,
-    GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
-    InMemoryImages, InMemorySamples, InMemoryTensors, PassedOver, Relabeled, Resized, SampleFiles,
-    SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples, interaction_csv,
-    label_csv, read_cifar,
+    CenterCropped, CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget,
+    Formula, GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples,
+    ImageSource, InMemoryImages, InMemorySamples, InMemoryTensors, PassedOver, Relabeled, Resized,
+    SampleFiles, SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples,
+    interaction_csv, label_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
@@ -87,7 +88,7 @@ pub use table::{
 // Samples and their augmentation.
 pub use augment::{
     AlternatingFlip, Augment, Axis, Canvas, ColorJitter, Crop, Elastic, Flip, HorizontalFlip,
-    Intensity, MixUp, Noise, Normalize, NormalizeChannels, PixelsMut, QuarterTurn,
+    Intensity, MixUp, Noise, Normalize, NormalizeChannels, PictureCrop, PixelsMut, QuarterTurn,
     RandomResizedCrop, Rotate, Translate, TranslateDepth, Zoom,
 };
 pub use decode::decode;

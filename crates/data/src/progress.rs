@@ -21,4 +21,6 @@ pub enum ProgressUnit {
     Images,
     /// Samples that were read.
     Samples,
+    /// Folders whose files were listed.
+    Folders,
 }

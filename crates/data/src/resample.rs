@@ -7,8 +7,8 @@ use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 /// Bytes of an image, `[height, width, 3]`, with their height and width.
 pub(crate) type Sized<B> = (B, (usize, usize));
 
-/// A part of an image: its top left pixel, its rows and columns.
-pub(crate) type Part = ((usize, usize), (usize, usize));
+/// A part of an image, in pixels or fractions of them: its top left corner, its height and width.
+pub(crate) type Part = ((f64, f64), (f64, f64));
 
 /// Resizes an image, or a part of it, into another one's bytes.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn resample(
         .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
         .use_alpha(false);
     if let Some(((top, left), (rows, columns))) = part {
-        options = options.crop(left as f64, top as f64, columns as f64, rows as f64);
+        options = options.crop(left, top, columns, rows);
     }
     resizer
         .resize_typed(&from, &mut to, &options)

@@ -210,7 +210,9 @@ impl Switch {
                 let none = "{ kind = \"none\" }";
                 let kind = own.get("kind").and_then(Value::as_str);
                 let on = match kind {
-                    Some("none") | None if tolerates_faults(data) => "{ kind = \"memory\" }".into(),
+                    Some("none") | None if tolerates_faults(data) || crops_pictures(plan) => {
+                        "{ kind = \"memory\" }".into()
+                    }
                     Some("none") | None => "{ kind = \"whole\" }".into(),
                     Some(_) => own.to_string(),
                 };
@@ -230,6 +232,14 @@ impl Switch {
         let words = format!("{} → {} ({key})", bare(off), bare(on));
         Switched { switch: self, off: of(off), on: of(on), words }
     }
+}
+
+/// Whether random parts of whole pictures are trained on, which have no common size.
+fn crops_pictures(plan: &Plan) -> bool {
+    let value = |section: &str, key: &str| plan.table().get(section)?.get(key);
+    let resize = value("data", "resize").and_then(|resize| resize.get("kind")?.as_str());
+    resize.is_some_and(|kind| kind != "stretch")
+        && value("augment", "random_resized_crop").is_some()
 }
 
 fn tolerates_faults(data: Option<&Table>) -> bool {

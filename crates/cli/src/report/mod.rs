@@ -1,6 +1,7 @@
 //! The report of a run, and of comparisons, as one self-contained HTML page.
 
 mod category_axis;
+mod confusion;
 mod contributions;
 mod integer_axis;
 mod log_axis;

@@ -5,10 +5,8 @@ use std::fmt::Write;
 use anyhow::Result;
 use updraft_run::{Bar, Picture, Tile};
 
+use super::confusion::confusion;
 use super::plot::{Curve, Scale, bars, escape, plot, scatter};
-
-/// A confusion matrix with more classes has no numbers in its cells.
-const MOST_NUMBERS: usize = 20;
 
 /// The pictures of a run, one figure each.
 pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
@@ -40,43 +38,6 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
         body.push_str(&figure);
     }
     Ok(body)
-}
-
-/// Rows are true classes, columns predicted ones; darker cells have a larger fraction of the row.
-fn confusion(title: Option<&str>, classes: &[String], counts: &[Vec<u64>]) -> String {
-    let title = escape(title.unwrap_or("Confusion matrix of the test samples"));
-    let mut table = format!(
-        "<figure class=\"wide\">\n<figcaption>{title}: rows are true classes, columns predicted \
-         ones</figcaption>\n<div class=\"scroll\"><table class=\"confusion\">\n<tr><th></th>"
-    );
-    for class in classes {
-        let _ = write!(table, "<th class=\"turned\"><span>{}</span></th>", escape(class));
-    }
-    table.push_str("<th class=\"number\">correct</th></tr>\n");
-    for (row, (class, counts)) in classes.iter().zip(counts).enumerate() {
-        let total = counts.iter().fold(0_u64, |sum, &count| sum.saturating_add(count));
-        let _ = write!(table, "<tr><th>{}</th>", escape(class));
-        for (column, (predicted, &count)) in classes.iter().zip(counts).enumerate() {
-            let share = count as f64 / total.max(1) as f64;
-            let color = if row == column { "0,158,115" } else { "213,94,0" };
-            let text = if classes.len() <= MOST_NUMBERS && count > 0 {
-                count.to_string()
-            } else {
-                String::new()
-            };
-            let _ = write!(
-                table,
-                "<td style=\"background:rgba({color},{share:.2})\" title=\"{} as {}: {count}\">\
-                 {text}</td>",
-                escape(class),
-                escape(predicted),
-            );
-        }
-        let right = 100.0 * counts.get(row).copied().unwrap_or(0) as f64 / total.max(1) as f64;
-        let _ = writeln!(table, "<td class=\"number\">{right:.1} %</td></tr>");
-    }
-    table.push_str("</table></div>\n</figure>\n");
-    table
 }
 
 /// A table of names, values, and bars whose length is the share of the longest.

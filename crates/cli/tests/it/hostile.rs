@@ -87,6 +87,8 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("data.std=[inf,1,1]", "`data.std` is "),
     ("data.cache={kind='memory',budget_mib=0}", "`data.cache.budget_mib` is 0"),
     ("data.cache={kind='cloud'}", "`data.cache.kind` is "),
+    ("data.resize={kind='pad'}", "`data.resize.kind` is "),
+    ("data.resize={kind='center-crop',factor=0.9}", "`data.resize.factor` is 0.9"),
     ("data.faults={kind='skip',at_most=0}", "`data.faults.at_most` is 0"),
     ("data.dir=here", "`data.dir` is not read beside"),
     ("model.kind=cnn", "`model.kind` is "),

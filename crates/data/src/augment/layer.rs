@@ -163,8 +163,8 @@ impl Layer {
             });
         } else if spec == RasterSpec::rgb8(spec.height, spec.width) {
             let size = (spec.height, spec.width);
-            let part = ((crop.top, crop.left), (crop.rows, crop.columns));
-            self.u8.redraw(|old, new| resample(resizer, (old, size), Some(part), (new, size)));
+            let part = Some(crop.part());
+            self.u8.redraw(|old, new| resample(resizer, (old, size), part, (new, size)));
         } else {
             with_buffers!(self, buffers => {
                 buffers.redraw(|old, new| motion::crop_resized(old, new, &spec, crop));

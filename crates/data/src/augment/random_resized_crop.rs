@@ -46,15 +46,28 @@ impl Augment for RandomResizedCrop {
 
     fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         let RasterSpec { height, width, .. } = *canvas.spec();
+        canvas.crop_resized(self.draw(random, (height, width), 1.0));
+    }
+}
+
+impl RandomResizedCrop {
+    /// Draws the part of a picture of `height` and `width`; `ratio` is the width over height around
+    /// which that of the part is drawn, relative to the picture's.
+    pub(super) fn draw(
+        &self,
+        random: &mut Random,
+        (height, width): (usize, usize),
+        ratio: f64,
+    ) -> Crop {
         let area = f64::from(random.between(self.min_area, 1.0));
         let most = f64::from(self.max_stretch).ln() as f32;
-        let stretch = f64::from(random.between(-most, most)).exp();
+        let stretch = f64::from(random.between(-most, most)).exp() * ratio;
         let cut = |side: usize, share: f64| ((side as f64 * share).round() as usize).clamp(1, side);
         let rows = cut(height, (area / stretch).sqrt());
         let columns = cut(width, (area * stretch).sqrt());
         let top = random.below((height - rows) as u64 + 1) as usize;
         let left = random.below((width - columns) as u64 + 1) as usize;
-        canvas.crop_resized(Crop { top, left, rows, columns });
+        Crop { top, left, rows, columns }
     }
 }
 

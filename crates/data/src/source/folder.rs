@@ -1,18 +1,19 @@
 //! A folder with one folder of images per class.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_identity::FileIdentity;
-use crate::file_state::FileState;
 use crate::image::Image;
+use crate::progress::Progress;
 use crate::regular_file::open_regular;
 use crate::source::ImageSource;
-use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
+use crate::source::catalog::{Catalog, PassedOver};
+use crate::source::listing::{ListedFile, list_classes};
 
 /// The largest image file, in bytes, that is read into memory.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -24,7 +25,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 /// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents.
 #[derive(Debug)]
 pub struct ImageFolder {
-    catalog: Catalog<PathBuf>,
+    catalog: Catalog<ListedFile>,
     passed_over: PassedOver,
 }
 
@@ -36,38 +37,28 @@ impl ImageFolder {
     /// class folders, [`DataError::EmptyClass`] for a class without images, [`DataError::NotUtf8`]
     /// for a name that is not UTF-8.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::open_with(path, &mut |_| {})
+    }
+
+    /// The same; `progress` is called with the listed class folders on the calling thread.
+    ///
+    /// Folders are listed on several threads, each file with one call to the system.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let mut found = Vec::new();
-        let mut passed_over = PassedOver::default();
-        for (class, folder, is_folder) in entries(path)? {
-            if !is_folder {
-                // Files next to the class folders are ignored.
-                if is_image(&class) {
-                    passed_over.add(class);
-                }
-                continue;
-            }
-            let before = found.len();
-            for (file, location, is_folder) in entries(&folder)? {
-                if is_image(&file) && !is_folder {
-                    let metadata = fs::metadata(&location).map_err(open_error(&location))?;
-                    let (bytes, state) = (metadata.len(), FileState::of(&metadata));
-                    found.push(Found { class: class.clone(), file, bytes, state, location });
-                } else {
-                    passed_over.add(format!("{class}/{file}"));
-                }
-            }
-            if found.len() == before {
-                return Err(DataError::EmptyClass { path: folder });
-            }
-        }
+        let (found, passed_over) = list_classes(path, progress)?;
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
         Ok(Self { catalog: Catalog::new(found), passed_over })
     }
 
-    pub(super) fn new(catalog: Catalog<PathBuf>) -> Self {
+    pub(super) fn new(catalog: Catalog<ListedFile>) -> Self {
         Self { catalog, passed_over: PassedOver::default() }
     }
 
@@ -84,9 +75,9 @@ impl ImageFolder {
     /// [`DataError::SameFile`] with both paths.
     pub fn check_apart(&self, other: &Self) -> Result<(), DataError> {
         let own: HashMap<FileIdentity, &Path> =
-            self.paths().map(|path| (FileIdentity::of(path), path)).collect();
-        other.paths().try_for_each(|path| match own.get(&FileIdentity::of(path)) {
-            Some(first) => Err(same_file(first, path)),
+            self.files().map(|file| (file.identity(), file.path.as_path())).collect();
+        other.files().try_for_each(|file| match own.get(&file.identity()) {
+            Some(first) => Err(same_file(first, &file.path)),
             None => Ok(()),
         })
     }
@@ -97,15 +88,19 @@ impl ImageFolder {
     /// [`DataError::SameFile`] with both paths.
     pub fn check_no_repeats(&self) -> Result<(), DataError> {
         let mut seen: HashMap<FileIdentity, &Path> = HashMap::new();
-        self.paths().try_for_each(|path| match seen.insert(FileIdentity::of(path), path) {
-            Some(first) => Err(same_file(first, path)),
+        self.files().try_for_each(|file| match seen.insert(file.identity(), &file.path) {
+            Some(first) => Err(same_file(first, &file.path)),
             None => Ok(()),
         })
     }
 
     /// The files of the images, in the order of the samples.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.catalog.files.iter().map(|file| file.location.as_path())
+        self.files().map(|file| file.path.as_path())
+    }
+
+    fn files(&self) -> impl Iterator<Item = &ListedFile> {
+        self.catalog.files.iter().map(|file| &file.location)
     }
 
     fn place(&self, index: usize) -> Place {
@@ -119,7 +114,7 @@ impl ImageFolder {
     ) -> Result<Image<'static>, DataError> {
         let listed = &self.catalog.files[index];
         // A pipe would be waited for.
-        let bytes = open_regular(&listed.location)
+        let bytes = open_regular(&listed.location.path)
             .and_then(|file| read_file(file, listed.bytes))
             .map_err(|cause| DataError::Read { place: self.place(index), cause })?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -145,7 +140,7 @@ impl ImageSource for ImageFolder {
     }
 
     fn name(&self, index: usize) -> String {
-        self.catalog.files[index].location.display().to_string()
+        self.catalog.files[index].location.path.display().to_string()
     }
 
     fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
@@ -172,29 +167,6 @@ pub(super) fn read_file(file: File, expected: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The entries that are not hidden, links followed: name, path, and whether it is a folder.
-fn entries(folder: &Path) -> Result<Vec<(String, PathBuf, bool)>, DataError> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(folder).map_err(open_error(folder))? {
-        let path = entry.map_err(open_error(folder))?.path();
-        let Some(name) = path.file_name() else { continue };
-        // Two names that differ only in invalid UTF-8 would become equal.
-        let Some(name) = name.to_str().map(str::to_owned) else {
-            return Err(DataError::NotUtf8 { path });
-        };
-        if !is_hidden(&name) {
-            let is_folder = fs::metadata(&path).map_err(open_error(&path))?.is_dir();
-            entries.push((name, path, is_folder));
-        }
-    }
-    entries.sort();
-    Ok(entries)
-}
-
 fn same_file(first: &Path, second: &Path) -> DataError {
     DataError::SameFile { first: first.to_owned(), second: second.to_owned() }
-}
-
-fn open_error(path: &Path) -> impl FnOnce(io::Error) -> DataError {
-    move |cause| DataError::Open { path: path.to_owned(), cause }
 }

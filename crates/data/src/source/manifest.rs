@@ -10,6 +10,7 @@ use crate::file_identity::FileIdentity;
 use crate::file_state::FileState;
 use crate::source::ImageFolder;
 use crate::source::catalog::{Catalog, Found};
+use crate::source::listing::ListedFile;
 use crate::table::{Delimiter, Records, TableError};
 
 impl ImageFolder {
@@ -58,8 +59,8 @@ struct ImageLines<'a>(HashMap<FileIdentity, (&'a Path, u64)>);
 
 impl<'a> ImageLines<'a> {
     /// Adds a line; an error if an earlier one lists the same image.
-    fn add(&mut self, image: &Path, manifest: &'a Path, line: u64) -> Result<(), TableError> {
-        match self.0.entry(FileIdentity::of(image)) {
+    fn add(&mut self, image: &ListedFile, manifest: &'a Path, line: u64) -> Result<(), TableError> {
+        match self.0.entry(image.identity()) {
             Entry::Vacant(entry) => {
                 entry.insert((manifest, line));
                 Ok(())
@@ -67,7 +68,7 @@ impl<'a> ImageLines<'a> {
             Entry::Occupied(entry) => {
                 let (first, first_line) = *entry.get();
                 Err(TableError::RepeatedFile {
-                    file: image.to_owned(),
+                    file: image.path.clone(),
                     first: first.to_owned(),
                     first_line,
                     second: manifest.to_owned(),
@@ -95,6 +96,7 @@ fn read<'a>(
         let metadata = fs::metadata(&location)
             .map_err(|cause| DataError::Open { path: location.clone(), cause })?;
         let (bytes, state) = (metadata.len(), FileState::of(&metadata));
+        let location = ListedFile::new(location, &metadata);
         lines.add(&location, manifest, records.line())?;
         let class = records.field(class)?.to_owned();
         found.push(Found { class, file, bytes, state, location });

@@ -2,6 +2,7 @@
 
 mod cached_tar;
 mod catalog;
+mod center_cropped;
 mod cifar;
 mod cifar_files;
 mod decoding;
@@ -16,6 +17,7 @@ mod in_memory_samples;
 mod inflate;
 mod interactions;
 mod labels;
+mod listing;
 mod manifest;
 mod positioned;
 mod relabeled;
@@ -29,6 +31,7 @@ mod tar_images;
 mod tensors;
 
 pub use catalog::PassedOver;
+pub use center_cropped::CenterCropped;
 pub use cifar::{CifarLabels, CifarPart, CifarRecords};
 pub use cifar_files::{CifarFiles, read_cifar};
 pub use folder::ImageFolder;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::augment::{Augment, Canvas, MixUp, Normalize, NormalizeChannels};
+use crate::augment::{Augment, Canvas, MixUp, Normalize, NormalizeChannels, PictureCrop};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::fault::FaultPolicy;
 use crate::random::Random;
 use crate::raster::RasterSpec;
-use crate::stream::collate::Draw;
 use crate::stream::{LastBatch, Order, Part, StreamConfig, Workers};
 
 /// The settings of a [`Loader`](crate::Loader) whose samples are augmented: [`LoaderConfig`] or
@@ -30,10 +29,12 @@ pub type LoaderConfig = BatchConfig<ImageFinish>;
 /// The settings of a loader of samples with rasters.
 pub type SampleConfig = BatchConfig<RasterFinish>;
 
-/// What follows the augmentation of images; the default maps bytes to `[0, 1]`.
+/// What precedes and what follows the augmentation of images; the default maps bytes to `[0, 1]`.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ImageFinish {
+    /// A random part of every picture, before the augmentation: the pictures may have any sizes.
+    pub crop: Option<PictureCrop>,
     /// The normalization.
     pub normalize: Normalize,
     /// Mixing of each image with another of its batch, at the end.
@@ -125,11 +126,10 @@ impl<F> BatchConfig<F> {
         self.augment.iter().fold(digest, |digest, augment| augment.describe(digest))
     }
 
-    /// Changes the sample on a canvas as one delivery of it is changed.
-    pub(super) fn augment_sample(&self, Draw { seed, epoch, index }: Draw, canvas: &mut Canvas) {
-        let mut random = Random::for_augment(seed, epoch, index);
+    /// Changes the sample on a canvas by the random numbers of one delivery of it.
+    pub(super) fn augment_sample(&self, random: &mut Random, canvas: &mut Canvas) {
         for augment in &self.augment {
-            augment.apply(&mut random, canvas);
+            augment.apply(random, canvas);
         }
     }
 }
@@ -139,6 +139,14 @@ impl LoaderConfig {
     #[must_use]
     pub fn with_normalize(mut self, normalize: Normalize) -> Self {
         self.finish.normalize = normalize;
+        self
+    }
+
+    /// Takes a random part of every picture at one size, before the augmentation. The images of the
+    /// source may have any sizes then, such as those of an [`ImageFolder`](crate::ImageFolder).
+    #[must_use]
+    pub fn with_crop(mut self, crop: PictureCrop) -> Self {
+        self.finish.crop = Some(crop);
         self
     }
 
@@ -156,12 +164,17 @@ impl LoaderConfig {
     /// [`DataError::Setting`] naming the setting that is out of range.
     pub fn validate(&self) -> Result<(), DataError> {
         self.stream.validate()?;
+        self.finish.crop.map_or(Ok(()), |crop| crop.validate())?;
         self.finish.mix_up.map_or(Ok(()), MixUp::validate)?;
         self.finish.normalize.validate()
     }
 
     /// Every setting that an image in a batch depends on.
     pub(super) fn describe(&self, digest: Digest) -> Digest {
+        let digest = match self.finish.crop {
+            Some(crop) => crop.describe(digest),
+            None => digest,
+        };
         let digest = self.finish.normalize.describe(self.describe_augment(digest));
         match self.finish.mix_up {
             Some(mix_up) => mix_up.describe(digest),

@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
 use crate::kernels::{Affine, append_planes};
+use crate::random::Random;
 use crate::raster::RasterSpec;
 use crate::source::{ImageSource, place};
 use crate::stream::batch_config::LoaderConfig;
@@ -25,7 +26,8 @@ pub struct ImageCollate {
 }
 
 impl ImageCollate {
-    /// Learns the size of all images from the first one that can be read.
+    /// Learns the size of all images from the first one that can be read, or from
+    /// [`LoaderConfig::with_crop`].
     ///
     /// # Errors
     /// As [`LoaderConfig::validate`]; the error of the first image, unless the policy allows to
@@ -33,12 +35,13 @@ impl ImageCollate {
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         config.validate()?;
         let (samples, at_most) = (0..source.len(), config.stream.faults.at_most());
-        let size = first_readable(
+        let first = first_readable(
             samples,
             at_most,
             |index| place(&*source, index),
             |index| source.read(index).map(|image| image.size()),
         )?;
+        let size = config.finish.crop.map_or(first, |crop| (crop.height, crop.width));
         config.check_augment(&RasterSpec::rgb8(size.0, size.1))?;
         let affine = config.finish.normalize.affine();
         Ok(Self { source, config, affine, size })
@@ -70,7 +73,8 @@ impl Collate for ImageCollate {
     }
 
     fn is_random(&self) -> bool {
-        !self.config.augment.is_empty() || self.config.finish.mix_up.is_some()
+        let finish = &self.config.finish;
+        !self.config.augment.is_empty() || finish.crop.is_some() || finish.mix_up.is_some()
     }
 
     fn sample_bytes(&self) -> usize {
@@ -96,7 +100,11 @@ impl Collate for ImageCollate {
         batch: &mut ImageBatch,
     ) -> Result<(), DataError> {
         let index = draw.index;
-        let image = self.source.read(index)?;
+        let mut random = Random::for_augment(draw.seed, draw.epoch, index);
+        let mut image = self.source.read(index)?;
+        if let Some(crop) = self.config.finish.crop {
+            image = crop.apply(&mut random, image);
+        }
         if image.size() != self.size {
             let (place, got) = (place(&*self.source, index), image.size());
             return Err(DataError::ImageSize { place, expected: self.size, got });
@@ -109,7 +117,7 @@ impl Collate for ImageCollate {
         let mut bytes = image.pixels();
         if !self.config.augment.is_empty() {
             canvas.load_image(&image);
-            self.config.augment_sample(draw, canvas);
+            self.config.augment_sample(&mut random, canvas);
             bytes = canvas.bytes();
         }
         append_planes(Isa::detect().vectors(), bytes, &self.affine, &mut batch.planes);

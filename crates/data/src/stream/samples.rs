@@ -8,6 +8,7 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::kernels::Affine;
 use crate::pixels::{PixelType, Pixels};
+use crate::random::Random;
 use crate::raster::{Raster, RasterSpec};
 use crate::sample::SampleTarget;
 use crate::source::{SampleSource, sample_place};
@@ -203,7 +204,8 @@ impl Collate for SampleCollate {
             self.append(&sample.raster, sample.target.raster(), batch);
         } else {
             canvas.load(&sample.raster, &sample.target)?;
-            self.config.augment_sample(draw, canvas);
+            let mut random = Random::for_augment(draw.seed, draw.epoch, index);
+            self.config.augment_sample(&mut random, canvas);
             self.append(&canvas.raster(), canvas.target().as_ref(), batch);
         }
         match (&sample.target, &mut batch.targets) {

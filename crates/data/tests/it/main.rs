@@ -29,6 +29,7 @@ mod manifest;
 mod moving;
 mod parity;
 mod patches;
+mod photographs;
 #[cfg(unix)]
 mod pipes;
 mod policy;

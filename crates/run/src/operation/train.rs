@@ -29,7 +29,7 @@ use crate::folder::RunFolder;
 use crate::lost_checkpoint::SUMMARY;
 use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
-use crate::task::{PICTURES, StreamUse, Workload};
+use crate::task::{StreamUse, Workload, write_pictures};
 use crate::utilization::Utilization;
 
 /// The arguments of a run in addition to its workload.
@@ -351,7 +351,7 @@ pub(super) fn train<W: Workload>(
         let (pictures, contributions) =
             workload.pictures_and_contributions(plan, &served, plain)?;
         if !pictures.is_empty() {
-            folder.write_json(PICTURES, &pictures)?;
+            write_pictures(&folder, &pictures)?;
         }
         if let Some(contributions) = contributions {
             contributions.write(&folder, plan)?;

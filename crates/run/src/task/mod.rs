@@ -34,8 +34,8 @@ pub use loaded_model::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, LoadedModel, Outcome,
     Predicted, PredictedTarget, PredictedValue, Quantile, SampleBlocks, WrittenPrediction,
 };
-pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
+pub(crate) use picture::{PICTURES, write_pictures};
 pub use predicted_row::PredictedRow;
 use prediction_table::ColumnsOf;
 pub use prediction_table::{PredictionColumns, PredictionTable};

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::tile::Tile;
+use crate::error::RunError;
+use crate::folder::RunFolder;
 
 /// A plot or a set of images of a trained run, as data for a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,3 +95,11 @@ pub struct Bar {
 
 /// The file of a run folder that holds its pictures.
 pub(crate) const PICTURES: &str = "pictures.json";
+
+/// Writes that file in one line: the confusion matrix of a thousand classes has a million numbers.
+pub(crate) fn write_pictures(folder: &RunFolder, pictures: &[Picture]) -> Result<(), RunError> {
+    let failed = |cause| RunError::Json { path: folder.path().join(PICTURES), cause };
+    let mut text = serde_json::to_vec(pictures).map_err(failed)?;
+    text.push(b'\n');
+    folder.write(PICTURES, &text)
+}

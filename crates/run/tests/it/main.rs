@@ -6,6 +6,7 @@ mod empty_masks;
 mod epochs;
 mod experiment;
 mod folders;
+mod image_folders;
 mod image_to_image;
 mod inheriting;
 mod int8;

@@ -62,6 +62,11 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
             "data.cache.kind = \"none\"",
         ),
         (
+            "[data]\nresize = { kind = \"stretch\", factor = 1.1 }",
+            "data.resize.factor",
+            "data.resize.kind = \"stretch\"",
+        ),
+        (
             "[train]\nschedule = { kind = \"constant\", warmup = 0.1 }",
             "train.schedule.warmup",
             "train.schedule.kind = \"constant\"",

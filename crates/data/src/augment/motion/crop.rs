@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::pixels::Element;
 use crate::raster::RasterSpec;
+use crate::resample::Part;
 
 /// A part of a picture, or of every slice of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,6 +17,14 @@ pub struct Crop {
     pub rows: usize,
     /// Columns, at least 1.
     pub columns: usize,
+}
+
+impl Crop {
+    /// The same for [`resample`](crate::resample::resample).
+    pub(crate) fn part(self) -> Part {
+        let Self { top, left, rows, columns } = self;
+        ((top as f64, left as f64), (rows as f64, columns as f64))
+    }
 }
 
 /// Resizes a part of every slice of `[slices, height, width, channels]` to the slice's size:
@@ -140,9 +149,8 @@ mod tests {
             let crop = Crop { top, left, rows, columns };
             let (mut ours, mut theirs) = (vec![0; old.len()], vec![0; old.len()]);
             crop_resized(&old, &mut ours, &spec, crop);
-            let part = ((top, left), (rows, columns));
             let size = (height, width);
-            resample(&mut resizer, (&old, size), Some(part), (&mut theirs, size));
+            resample(&mut resizer, (&old, size), Some(crop.part()), (&mut theirs, size));
             for (ours, theirs) in ours.iter().zip(&theirs) {
                 assert!(ours.abs_diff(*theirs) <= 1, "{crop:?}: {ours} {theirs}");
             }

@@ -33,9 +33,9 @@ const ZOOM: Key<Zoom> = Key::new(
     "`min_factor` and `max_factor`: zoom about the center, reflecting the border",
 )
 .edit(Edit::Reported);
-const CROP: Key<RandomResizedCrop> = Key::new(
+pub(super) const CROP: Key<RandomResizedCrop> = Key::new(
     "augment.random_resized_crop",
-    "`min_area` (0.08) and `max_stretch` (4/3): random resized crop",
+    "`min_area` (0.08) and `max_stretch` (4/3): random resized crop, of whole pictures with `data.resize` `center-crop`",
 )
 .edit(Edit::Reported);
 const JITTER: Key<ColorJitter> = Key::new(
@@ -61,7 +61,7 @@ pub(super) struct AugmentPlan {
     /// In degrees.
     rotate: f32,
     zoom: Option<Zoom>,
-    crop: Option<RandomResizedCrop>,
+    pub(super) crop: Option<RandomResizedCrop>,
     jitter: Option<ColorJitter>,
     pub(super) mix_up: Option<MixUp>,
 }
@@ -104,6 +104,11 @@ impl AugmentPlan {
     /// The transforms in the order in which they are applied.
     pub(super) fn transforms(&self) -> Vec<Arc<dyn Augment>> {
         self.keyed().into_iter().map(|(_, transform)| transform).collect()
+    }
+
+    /// Those that follow the crop, where that is taken of whole pictures.
+    pub(super) fn transforms_after_crop(&self) -> Vec<Arc<dyn Augment>> {
+        Self { crop: None, ..*self }.transforms()
     }
 
     /// The key of a transform, or of the mixing of images, if there is one.

@@ -20,7 +20,41 @@ pub(super) struct CacheBuilder<'a> {
     pub(super) notes: &'a mut Vec<String>,
 }
 
+/// A data set at the plan's size.
+pub(super) struct SizedSet {
+    pub(super) images: Arc<dyn ImageSource>,
+    /// The whole pictures, in the same order, if random parts of them are trained on.
+    pub(super) pictures: Option<Arc<dyn ImageSource>>,
+}
+
 impl CacheBuilder<'_> {
+    /// A data set that is trained on, as [`build`](Self::build), or with the whole pictures.
+    pub(super) fn build_training(
+        &mut self,
+        source: Arc<dyn ImageSource>,
+        report: Report<'_>,
+    ) -> Result<SizedSet, RunError> {
+        if !self.data.crops_pictures {
+            return Ok(SizedSet {
+                images: self.build(source, "training", report)?,
+                pictures: None,
+            });
+        }
+        let pictures: Arc<dyn ImageSource> = match self.data.cache {
+            CachePlan::Memory { budget_mib } => {
+                let bytes = self.share(budget_mib, &*source);
+                Arc::new(CachedImages::try_new(source, None, bytes)?)
+            }
+            // The plan refuses caches of all images.
+            CachePlan::None {} | CachePlan::Whole {} | CachePlan::File { .. } => source,
+        };
+        let (height, width) = self.data.size();
+        let images = self.data.resize.cut(pictures.clone(), (height, width))?;
+        // Has the fingerprint of every cache.
+        let images = Arc::new(Resized::try_new(images, height, width)?);
+        Ok(SizedSet { images, pictures: Some(pictures) })
+    }
+
     /// A data set as used for batches: `name` is `training` or `test`.
     pub(super) fn build(
         &mut self,
@@ -28,7 +62,8 @@ impl CacheBuilder<'_> {
         name: &str,
         report: Report<'_>,
     ) -> Result<Arc<dyn ImageSource>, RunError> {
-        let (height, width) = (self.data.height, self.data.width);
+        let (height, width) = self.data.size();
+        let source = self.data.resize.cut(source, (height, width))?;
         let is_drawn = matches!(self.data.source, DataSource::Generated { .. });
         let step = format!("{} {name} images", if is_drawn { "drawing" } else { "decoding" });
         let progress = &mut |progress: Progress| report(&step, progress);
@@ -39,9 +74,7 @@ impl CacheBuilder<'_> {
                 Arc::new(InMemoryImages::decode(source.as_ref(), size, threads, progress)?)
             }
             CachePlan::Memory { budget_mib } => {
-                let share = u128::from(budget_mib << 20) * source.len() as u128;
-                let bytes = share / self.images.max(1) as u128;
-                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                let bytes = self.share(*budget_mib, &*source);
                 Arc::new(CachedImages::try_new(source, size, bytes)?)
             }
             CachePlan::File { folder } => {
@@ -53,6 +86,12 @@ impl CacheBuilder<'_> {
             }
             CachePlan::None {} => Arc::new(Resized::try_new(source, height, width)?),
         })
+    }
+
+    /// The bytes of a budget that are for one of the sets.
+    fn share(&self, budget_mib: u64, source: &dyn ImageSource) -> usize {
+        let share = u128::from(budget_mib << 20) * source.len() as u128;
+        usize::try_from(share / self.images.max(1) as u128).unwrap_or(usize::MAX)
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const CACHE: Key<CachePlan> = Key::new(
     "data.cache",
     "the cache of decoded images: all of them before the first batch, or `memory` with `budget_mib` (1024) when first read, `file` with `folder` for later runs, `none`",
 )
-.depends("`whole`; `memory` where `data.faults` skips or quarantines")
+.depends("`whole`; `memory` where `data.faults` skips or quarantines, or where whole pictures are cropped")
 .edit(Edit::Free)
 .performance();
 pub(super) const FAULTS: Key<FaultsPlan> = Key::new(
@@ -90,13 +90,15 @@ fn default_budget_mib() -> u64 {
 const MOST_BUDGET_MIB: u64 = 1 << 24;
 
 /// Reads both keys: a set with faults is not decoded before the first batch, because a fault would
-/// end the run there.
+/// end the run there. Neither is one of which random parts of whole pictures are taken, because
+/// caches of all images have one size.
 pub(super) fn read_cache_and_faults(
     settings: &Settings,
+    crops_pictures: bool,
 ) -> Result<(CachePlan, FaultsPlan), ConfigError> {
     let faults = settings.value(&FAULTS)?;
     let tolerates_faults = faults != FaultsPlan::Raise {};
-    let cache = settings.value_or(&CACHE, || match tolerates_faults {
+    let cache = settings.value_or(&CACHE, || match tolerates_faults || crops_pictures {
         true => CachePlan::Memory { budget_mib: BUDGET_MIB },
         false => CachePlan::Whole {},
     })?;
@@ -104,6 +106,11 @@ pub(super) fn read_cache_and_faults(
         let expected = "`raise` beside this `data.cache`, which decodes every image at once; \
                         or set `data.cache` to `memory` or `none`";
         return Err(settings.refuse_given("data.faults.kind", expected));
+    }
+    if crops_pictures && cache.decodes_first() {
+        let expected = "`memory` or `none` with `augment.random_resized_crop` of whole pictures, \
+                        which have many sizes; or set `data.resize.kind` to `stretch`";
+        return Err(settings.refuse_given("data.cache.kind", expected));
     }
     if let FaultsPlan::Skip { at_most: 0 } | FaultsPlan::Quarantine { at_most: 0, .. } = faults {
         return Err(settings.refuse("data.faults.at_most", 0, "at least 1"));

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use updraft_data::{
-    FaultPolicy, ImageSource, LastBatch, Loader, LoaderConfig, Normalize, Order, Progress,
-    Relabeled, Split, Subset, stratified_split,
+    FaultPolicy, ImageSource, LastBatch, Loader, LoaderConfig, Normalize, Order, PictureCrop,
+    Progress, Relabeled, Split, Subset, stratified_split,
 };
 
 use super::ImagePlan;
-use super::cache::CacheBuilder;
+use super::cache::{CacheBuilder, SizedSet};
 use super::data_plan::DataPlan;
 use super::sources::{Opened, open_sources};
 use crate::config::TrainPlan;
@@ -25,6 +25,8 @@ pub(super) type Report<'a> = &'a mut dyn FnMut(&str, Progress);
 pub(super) struct ImageData {
     pub(super) train: Arc<dyn ImageSource>,
     pub(super) test: Arc<dyn ImageSource>,
+    /// The whole training pictures, if random parts of them are trained on.
+    pictures: Option<Arc<dyn ImageSource>>,
     /// The split, if one set was divided.
     split: Option<SetSplit>,
     /// Messages about caches.
@@ -50,16 +52,16 @@ impl ImageData {
             Opened::Apart { train, test } => {
                 let images = train.len() + test.len();
                 let mut caches = CacheBuilder { data: plan, images, notes: &mut notes };
-                let train = caches.build(train, "training", report)?;
+                let SizedSet { images: train, pictures } = caches.build_training(train, report)?;
                 let mut test = caches.build(test, "test", report)?;
                 if test.classes() != train.classes() {
                     test = Arc::new(Relabeled::try_new(test, train.classes())?);
                 }
-                Ok(Self { train, test, split: None, notes })
+                Ok(Self { train, test, pictures, split: None, notes })
             }
             Opened::Together { all, test_fraction } => {
                 let mut caches = CacheBuilder { data: plan, images: all.len(), notes: &mut notes };
-                let all = caches.build(all, "training", report)?;
+                let SizedSet { images: all, pictures } = caches.build_training(all, report)?;
                 let set = all.fingerprint();
                 let written = run.map(|run| run.path().join(SPLIT)).filter(|path| path.exists());
                 let split = match written {
@@ -77,7 +79,13 @@ impl ImageData {
                 let sizes = [split.held_out.len(), split.kept.len()];
                 let why = "each class of at least two images has one on both sides";
                 notes.extend(asked.message(sizes, "images", why));
+                let kept = |pictures| Subset::try_new(pictures, split.kept.clone());
+                let pictures: Option<Arc<dyn ImageSource>> = match pictures {
+                    Some(pictures) => Some(Arc::new(kept(pictures)?)),
+                    None => None,
+                };
                 Ok(Self {
+                    pictures,
                     test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
                     train: Arc::new(Subset::try_new(all, split.kept.clone())?),
                     split: Some(SetSplit { set, split }),
@@ -152,7 +160,6 @@ pub(super) fn loaders(
         .with_seed(seed)
         .with_workers(train.workers.into())
         .with_last(LastBatch::Drop)
-        .with_augment(plan.augment.transforms())
         .with_faults(faults.clone())
         .with_part(used_for.part())
         .with_normalize(normalization(&plan.data));
@@ -160,8 +167,16 @@ pub(super) fn loaders(
         None => config,
         Some(mix_up) => config.with_mix_up(mix_up),
     };
+    let (source, config) = match (&data.pictures, plan.augment.crop) {
+        (Some(pictures), Some(crop)) => {
+            let (height, width) = plan.data.size();
+            let config = config.with_crop(PictureCrop { crop, height, width });
+            (pictures, config.with_augment(plan.augment.transforms_after_crop()))
+        }
+        _ => (&data.train, config.with_augment(plan.augment.transforms())),
+    };
     let stream = |split| move |cause| RunError::Stream { split, cause: Box::new(cause) };
-    let training = Loader::try_new(data.train.clone(), config).map_err(stream("training"))?;
+    let training = Loader::try_new(source.clone(), config).map_err(stream("training"))?;
     let plain = plain(&plan.data, train, train.batch, faults).with_part(used_for.part());
     Ok([training, Loader::try_new(data.test.clone(), plain).map_err(stream("test"))?])
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use updraft_data::{Cue, GeneratedConfig};
 
+use super::augment::CROP;
 use super::cache_plan::{CACHE, CachePlan, FAULTS, FaultsPlan, read_cache_and_faults};
+use super::resize_plan::{RESIZE, ResizePlan};
 use crate::config::{
     AnyKey as _, ConfigError, Edit, Key, Keys, Settings, is_above_0_in_f32, is_finite_in_f32,
 };
@@ -105,6 +107,7 @@ pub(super) const KEYS: Keys = &[
     &TEST_IMAGES,
     &HEIGHT,
     &WIDTH,
+    &RESIZE,
     &MEAN,
     &STD,
     &CACHE,
@@ -116,6 +119,9 @@ pub(super) const KEYS: Keys = &[
 pub(super) struct DataPlan {
     pub(super) height: usize,
     pub(super) width: usize,
+    pub(super) resize: ResizePlan,
+    /// Whether random parts of whole pictures are trained on.
+    pub(super) crops_pictures: bool,
     pub(super) mean: [f64; 3],
     pub(super) std: [f64; 3],
     pub(super) dir: Option<PathBuf>,
@@ -181,7 +187,10 @@ impl DataPlan {
         let name = settings.value(&SOURCE)?;
         let is_drawn = name == SourceName::Generated;
         let source = read_source(settings, name)?;
-        let (cache, faults) = read_cache_and_faults(settings)?;
+        let resize = ResizePlan::read(settings)?;
+        let is_stretched = resize == ResizePlan::Stretch {};
+        let crops_pictures = !is_stretched && settings.option(&CROP)?.is_some();
+        let (cache, faults) = read_cache_and_faults(settings, crops_pictures)?;
         let sides = if is_drawn { [DRAWN_HEIGHT, DRAWN_WIDTH] } else { [HEIGHT, WIDTH] };
         let (height, width) = (settings.value(&sides[0])?, settings.value(&sides[1])?);
         if let DataSource::Generated { cue, train_images, test_images } = source {
@@ -193,6 +202,8 @@ impl DataPlan {
         Ok(Self {
             height,
             width,
+            resize,
+            crops_pictures,
             mean: settings.value(&MEAN)?,
             std: settings.value(&STD)?,
             dir: if is_drawn { None } else { settings.option(&DIR)? },

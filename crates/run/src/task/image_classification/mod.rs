@@ -19,6 +19,7 @@ mod pictures;
 mod predict;
 mod prune;
 mod quantizable;
+mod resize_plan;
 mod sources;
 mod workload;
 

@@ -89,6 +89,7 @@ impl OtherRun {
         let seen = [
             ("height", Value::from(height as i64)),
             ("width", Value::from(width as i64)),
+            ("resize", Value::try_from(own.resize).expect("a table of a word and a number")),
             ("mean", Value::from(own.mean.to_vec())),
             ("std", Value::from(own.std.to_vec())),
         ];

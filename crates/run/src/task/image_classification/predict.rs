@@ -11,6 +11,7 @@ use updraft_precision::Policy;
 use super::classifier::Classifier;
 use super::data::normalization;
 use super::data_plan::DataPlan;
+use super::resize_plan::ResizePlan;
 use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
@@ -58,6 +59,7 @@ impl Logits for Int8Network {
 pub(super) struct ImageClassifier<N> {
     network: N,
     size: (usize, usize),
+    resize: ResizePlan,
     normalize: Normalize,
     classes: Vec<String>,
     device: Device,
@@ -65,8 +67,8 @@ pub(super) struct ImageClassifier<N> {
 
 impl<N: Logits> ImageClassifier<N> {
     pub(super) fn new(network: N, data: &DataPlan, classes: Vec<String>, device: Device) -> Self {
-        let (size, normalize) = (data.size(), normalization(data));
-        Self { network, size, normalize, classes, device }
+        let (size, resize, normalize) = (data.size(), data.resize, normalization(data));
+        Self { network, size, resize, normalize, classes, device }
     }
 }
 
@@ -84,7 +86,7 @@ impl<N: Logits> LoadedModel for ImageClassifier<N> {
         let bytes = bounded::read(path, IMAGE_BYTES)?;
         let name = path.display().to_string();
         let (height, width) = self.size;
-        let image = decode(&bytes, &name)?.resize(height, width);
+        let image = self.resize.fit(decode(&bytes, &name)?, self.size);
         let pixels = TensorData::new(self.normalize.planes(&image), [1, 3, height, width]);
         let images = Tensor::<4>::from_data(pixels, &self.device);
         let probabilities = softmax(self.network.logits(images), 1).into_data();

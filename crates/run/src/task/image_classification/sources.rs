@@ -97,15 +97,16 @@ pub(super) fn open_sources(
             Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
         }
         DataSource::Folders { test, .. } => {
-            let mut open = |path: &Path| -> Result<ImageFolder, RunError> {
-                let folder = ImageFolder::open(path)?;
+            let mut open = |path: &Path, name: &str| -> Result<ImageFolder, RunError> {
+                let step = format!("listing {name} images");
+                let folder = ImageFolder::open_with(path, &mut |progress| report(&step, progress))?;
                 notes.extend(in_place(path, folder.passed_over()));
                 Ok(folder)
             };
-            let first = open(&paths[0])?;
+            let first = open(&paths[0], "training")?;
             Ok(match test {
                 TestPlan::Apart(_) => {
-                    let second = open(&paths[1])?;
+                    let second = open(&paths[1], "test")?;
                     first.check_apart(&second)?;
                     Opened::Apart { train: Arc::new(first), test: Arc::new(second) }
                 }
