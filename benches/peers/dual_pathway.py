@@ -172,18 +172,25 @@ def by_formula(network):
 
 
 def in_evaluation(network):
-    """The network with weights, norms and running statistics of benches/src/network.rs."""
+    """The network as after a training, with the values of benches/src/network.rs."""
     model = by_formula(network).eval()
     with torch.no_grad():
-        for name, norm in model.named_modules():
-            if not isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
-                continue
-            for part, value, center in (
-                ("gamma", norm.weight, 1),
-                ("beta", norm.bias, 0),
-                ("running_mean", norm.running_mean, 0),
-                ("running_var", norm.running_var, 1),
-            ):
-                drawn = formula.tensor(f"{name}.{part}", value.shape, 0.25) + np.float32(center)
+        for name, module in model.named_modules():
+            for part, value, center, spread in trained_parts(module):
+                drawn = formula.tensor(f"{name}.{part}", value.shape, spread) + np.float32(center)
                 value.copy_(torch.from_numpy(drawn))
     return model
+
+
+def trained_parts(module):
+    """What a training sets in a norm or a blend: its name in a record, and where values lie."""
+    if isinstance(module, Blend):
+        return [("logits", module.logits, 0, 1.0)]
+    if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        return [
+            ("gamma", module.weight, 1, 0.25),
+            ("beta", module.bias, 0, 0.25),
+            ("running_mean", module.running_mean, 0, 0.25),
+            ("running_var", module.running_var, 1, 0.25),
+        ]
+    return []

@@ -72,9 +72,9 @@ impl Network {
         Ok(config.init(device).map(&mut ByFormula::default()))
     }
 
-    /// The same with norms that were trained: their numbers by formula, too.
+    /// The same as after a training: norms, their statistics and blends by formula, too.
     pub(crate) fn in_evaluation(&self, device: &Device) -> Result<DualPathwayNet> {
-        Ok(self.on_burn(device)?.map(&mut NormsByFormula::default()))
+        Ok(self.on_burn(device)?.map(&mut AsTrained::default()))
     }
 
     /// The network's trained parameters by their paths, before the first step.
@@ -149,11 +149,12 @@ impl ModuleMapper for ByFormula {
     }
 }
 
-/// Sets scales, shifts and running statistics of norms to values by their paths.
+/// Sets scales, shifts and running statistics of norms, and logits of blends, to values by their
+/// paths.
 #[derive(Default)]
-struct NormsByFormula(Path);
+struct AsTrained(Path);
 
-impl ModuleMapper for NormsByFormula {
+impl ModuleMapper for AsTrained {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.0.enter(name);
     }
@@ -163,21 +164,23 @@ impl ModuleMapper for NormsByFormula {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        match norm_values(&self.0.joined(), param.dims().iter().product()) {
+        match trained_values(&self.0.joined(), param.dims().iter().product()) {
             Some(values) => with_values(param, values),
             None => param,
         }
     }
 }
 
-/// The numbers of a norm by their path, around those of a new one; `None` for other parameters.
-pub(crate) fn norm_values(path: &str, channels: usize) -> Option<Vec<f32>> {
-    let center = match path.rsplit('.').next() {
-        Some("gamma" | "running_var") => 1.0,
-        Some("beta" | "running_mean") => 0.0,
+/// The numbers of a norm or of a blend's logits after a training, by their path; `None` for other
+/// parameters.
+pub(crate) fn trained_values(path: &str, count: usize) -> Option<Vec<f32>> {
+    let (center, spread) = match path.rsplit('.').next() {
+        Some("gamma" | "running_var") => (1.0, 0.25),
+        Some("beta" | "running_mean") => (0.0, 0.25),
+        Some("logits") => (0.0, 1.0),
         _ => return None,
     };
-    let mut values = formula::tensor(path, channels, 0.25);
+    let mut values = formula::tensor(path, count, spread);
     values.iter_mut().for_each(|value| *value += center);
     Some(values)
 }

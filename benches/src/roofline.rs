@@ -22,8 +22,13 @@ pub(crate) fn least(problem: &Problem, strategy: &str, card: &Gpu) -> Option<Lea
             forms.find_map(|form| Some((form, layer.cost(form)?)))?
         }
     };
-    let is_bf16 = matches!(form, CubeForm::Bf16 | CubeForm::ExpandedBf16);
-    let gflops = card.gflops(if is_bf16 { "bf16" } else { "f32" })?;
+    let dtype = match form {
+        CubeForm::Bf16 | CubeForm::ExpandedBf16 => "bf16",
+        CubeForm::F16 | CubeForm::ExpandedF16 => "f16",
+        // burn's products, which on NVIDIA's cards are of TF32.
+        _ => "f32",
+    };
+    let gflops = card.gflops(dtype)?;
     let limits =
         DeviceLimits { flops_per_s: 1e9 * gflops, bytes_per_s: 1e9 * card.copy_gbytes_per_s };
     let mut kernels = cost.forward;

@@ -1,15 +1,14 @@
 //! Inference of the dual-pathway network: as it is trained, and with norms and gates in its weights.
 
 use anyhow::{Result, bail};
-use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use updraft_integration::{DualPathwayNet, FoldOptions};
+use updraft_integration::FoldOptions;
 
-use crate::formula;
-use crate::network::{Network, Path};
-use crate::problem::repeated::{Inference, ToF64};
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers};
+use crate::network::Network;
+use crate::problem::dual_pathway::reference;
+use crate::problem::repeated::Inference;
+use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
 use crate::strategy::Kernels;
 
 /// The norms in the weights, and gates with weighted sums.
@@ -28,23 +27,15 @@ pub(crate) const FORMS: [(&str, &str); 3] = [
     (GROUPED, "the same with the convolutions of both pathways in one of two groups"),
 ];
 
+/// The side of images of which a network of stem stride 2 has as many tiles in both stages as
+/// Winograd's algorithm needs on every processor: larger images are not proved.
+const ENOUGH_PIXELS: usize = 96;
+
 /// Logits of images by formula, f32, with norms and gates as after a training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FoldedNetwork {
     pub(crate) network: Network,
     pub(crate) batch: usize,
-}
-
-impl FoldedNetwork {
-    fn model(&self, device: &Device) -> Result<DualPathwayNet> {
-        Ok(self.network.on_burn(device)?.map(&mut AsTrained::default()))
-    }
-
-    fn images(&self, device: &Device, dtype: DType) -> Tensor<4> {
-        let shape = [self.batch, 3, self.network.side, self.network.side];
-        let values = formula::tensor("images", shape.iter().product(), 1.7);
-        Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
-    }
 }
 
 impl Task for FoldedNetwork {
@@ -54,7 +45,8 @@ impl Task for FoldedNetwork {
     }
 
     fn small(&self) -> Problem {
-        Problem::FoldedNetwork(Self { network: self.network.small(), batch: 3 })
+        let side = self.network.side.min(ENOUGH_PIXELS);
+        Problem::FoldedNetwork(Self { network: Network { side, ..self.network }, batch: 2 })
     }
 
     fn work(&self) -> Work {
@@ -68,12 +60,9 @@ impl Task for FoldedNetwork {
         }
     }
 
-    /// The network as it is trained, in f64 on flex, where burn's own operations compute it.
     fn reference(&self) -> Result<Outputs> {
-        let device = Device::flex();
-        let model = self.model(&device)?.map(&mut ToF64);
-        let logits = model.forward(self.images(&device, DType::F64));
-        Ok(Outputs::from([("y".to_owned(), numbers(logits))]))
+        let images = self.network.images("images", self.batch);
+        Ok(Outputs::from([("y".to_owned(), reference::logits(&self.network, &images))]))
     }
 
     fn tolerance(&self) -> f64 {
@@ -90,7 +79,10 @@ impl Task for FoldedNetwork {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let device = site.device.clone();
-        let (model, images) = (self.model(&device)?, self.images(&device, DType::F32));
+        let model = self.network.in_evaluation(&device)?;
+        let shape = [self.batch, 3, self.network.side, self.network.side];
+        let images = TensorData::new(self.network.images("images", self.batch), shape);
+        let images = Tensor::<4>::from_data(images, &device);
         let options = match site.kernels {
             Kernels::Burn => {
                 let forward = Box::new(move || model.forward(images.clone()));
@@ -104,36 +96,5 @@ impl Task for FoldedNetwork {
         let folded = model.folded_by(options);
         let forward = Box::new(move || folded.forward(images.clone()));
         Ok(Box::new(Inference { forward, device }))
-    }
-}
-
-/// Sets norms and the logits of gates, which would be the same in every channel and pathway.
-#[derive(Default)]
-struct AsTrained(Path);
-
-impl ModuleMapper for AsTrained {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.0.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.0.exit();
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let path = self.0.joined();
-        let name = path.rsplit('.').next().unwrap_or_default();
-        let (middle, spread) = match name {
-            "running_mean" | "beta" => (0.0, 0.3),
-            "running_var" | "gamma" => (1.0, 0.5),
-            "logits" => (0.0, 1.0),
-            _ => return param,
-        };
-        param.map(|old| {
-            let dims = old.dims();
-            let values = formula::tensor(&path, dims.iter().product(), spread);
-            let values: Vec<f32> = values.into_iter().map(|value| middle + value).collect();
-            Tensor::from_data(TensorData::new(values, dims), &old.device())
-        })
     }
 }

@@ -4,7 +4,7 @@ use updraft_run::{Contributions, PlaceTerms, Plan, RunFolder, Term};
 
 use crate::performance::share;
 use crate::progress::Display;
-use crate::wrap::hanging;
+use crate::wrap::{counted, hanging};
 
 /// Prints the contributions that a run recorded of its served model, or why they are not of it;
 /// nothing for a run without them.
@@ -22,10 +22,10 @@ const STREAMS: [&str; 3] = ["color", "brightness", "stream"];
 /// A title, two lines of headings and a line for each place, at most eighty columns wide.
 fn lines(found: &Contributions) -> Vec<String> {
     let places = found.places();
-    let images = places.first().map_or(0, |place| place.images);
+    let images = places.first().map_or(0, |place| place.images as u64);
     let title = format!(
-        "contributions to {images} test images at the end of training: weights, and shares of the \
-         terms in the sum"
+        "contributions to {} at the end of training: weights, and shares of the terms in the sum",
+        counted(images, "test image")
     );
     let [color, brightness, stream] = STREAMS;
     let both = format!("{:>7}{:>7}", "weight", "share");

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::INTERRUPTED;
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+/// How many of them are of a batch scheduler: at most one is counted.
+static SCHEDULED: AtomicUsize = AtomicUsize::new(0);
 static FORWARDED: AtomicUsize = AtomicUsize::new(0);
 static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
 static IS_ENDED_BY_A_COMMAND: AtomicBool = AtomicBool::new(false);
@@ -121,17 +123,20 @@ pub(crate) fn install() {
 }
 
 /// Asks for a stop if nothing has: a scheduler may repeat its signal, and the system sends SIGXCPU
-/// once a second while the run saves.
+/// once a second while the run saves. The SIGTERM at the end of a job, and what a command passes on
+/// that was signaled beside this process, are the first then, which ends nothing.
 #[cfg(unix)]
 fn request_once() {
     if !requested() {
+        SCHEDULED.store(1, Ordering::SeqCst);
         request();
     }
 }
 
 /// Asks for a stop, as a signal does.
 pub(crate) fn request() {
-    let is_repeated = SIGNALS.fetch_add(1, Ordering::SeqCst) > 0;
+    let before = SIGNALS.fetch_add(1, Ordering::SeqCst);
+    let is_repeated = before > SCHEDULED.load(Ordering::SeqCst);
     if FORWARDED.load(Ordering::SeqCst) > 0 {
         return;
     }

@@ -18,6 +18,7 @@ mod error;
 mod fault;
 mod file_identity;
 mod file_state;
+mod file_threads;
 mod guard;
 mod image;
 mod item_hash;

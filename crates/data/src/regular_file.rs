@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// Why a pipe, a device or a folder is refused.
-const NOT_REGULAR: &str = "it is not a regular file; remove it, or put a regular file there";
+const NOT_REGULAR: &str = "it is not a regular file; put a regular file there, or name another";
 
 /// Opens a file for reading, and refuses a pipe or a device in its place: opening would wait for it,
 /// and it may have no end.
@@ -61,7 +61,7 @@ mod tests {
         let error = read_regular(&path, 4).unwrap_err().to_string();
         assert_eq!(error, "it has 5 bytes; at most 4 are read of such a file");
         let error = read_regular(dir.path(), 4).unwrap_err().to_string();
-        assert_eq!(error, "it is not a regular file; remove it, or put a regular file there");
+        assert_eq!(error, "it is not a regular file; put a regular file there, or name another");
         assert_eq!(read_regular(dir.path().join("b"), 4).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -23,7 +23,8 @@ pub struct StreamValues {
 ///
 /// The integration adds the weighted streams and the nonlinear mix. The share of a term is its
 /// Euclidean norm over all features of the sample, divided by the sum of these norms: `‖w_k·x_k‖`
-/// for a stream, `‖mix‖` for the mix. All shares are 0 where every term is zero.
+/// for a stream, `‖mix‖` for the mix. All shares are 0 where every term is zero, and NaN where a
+/// term is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Contribution {
     /// The weights as applied, before their rounding to the dtype of the activations; they sum to
@@ -128,10 +129,11 @@ fn norms<const D: usize>(features: Tensor<D>) -> Tensor<1> {
 /// Of the weights of the streams, and of the norms of the weighted streams and the mix.
 fn contribution(weights: &[f64], norms: &[f64]) -> Contribution {
     let sum: f64 = norms.iter().sum();
-    let share = |norm: &f64| if sum > 0.0 { norm / sum } else { 0.0 };
+    // NaN stays visible.
+    let share = |norm: &f64| if sum == 0.0 { 0.0 } else { norm / sum };
     let (streams, mix) = norms.split_at(weights.len());
     let shares: Vec<f64> = streams.iter().map(share).collect();
-    let information = |&weight: &f64| if weight > 0.0 { -weight * weight.ln() } else { 0.0 };
+    let information = |&weight: &f64| if weight == 0.0 { 0.0 } else { -weight * weight.ln() };
     Contribution {
         weights: StreamValues::of(weights),
         shares: StreamValues::of(&shares),
@@ -212,6 +214,24 @@ mod tests {
             let shares = [second.shares.color, second.shares.brightness, second.mix];
             assert_eq!((shares, second.entropy), ([0.0; 3], 0.0));
             assert_eq!((second.weights.color, second.weights.brightness), (1.0, 0.0));
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_is_no_share_of_zero() {
+        for device in devices() {
+            let feature = |value: f32| Tensor::<2>::from_floats([[value]], &device);
+            for value in [f32::NAN, f32::INFINITY] {
+                let streams = [feature(value), feature(1.0)];
+                let weights = Weights::PerSample(Tensor::from_floats([[0.5, 0.5]], &device));
+                let terms = Terms::new(&streams, &weights, feature(1.0));
+                let sample = terms.read(Place::Pooled).samples[0];
+                assert!(sample.shares.color.is_nan(), "{sample:?}");
+            }
+            let weights = Weights::PerSample(Tensor::from_floats([[f32::NAN; 2]], &device));
+            let terms = Terms::new(&[feature(1.0), feature(1.0)], &weights, feature(1.0));
+            let sample = terms.read(Place::Pooled).samples[0];
+            assert!(sample.entropy.is_nan() && sample.mix.is_nan(), "{sample:?}");
         }
     }
 }

@@ -197,13 +197,18 @@ impl DualPathwayNet {
     ///
     /// # Shapes
     /// As [`leave`](Self::leave).
+    ///
+    /// # Panics
+    /// If the weights of an integration before are missing, as after [`segment`](Self::segment).
     pub fn leave_with_weights(
         &self,
         (flow, mut weights): PathwaysWithWeights,
     ) -> (Tensor<2>, Vec<PlaceWeights>) {
         let (logits, applied) = self.classify(flow);
         weights.push(applied.per_sample(logits.dims()[0]));
-        let weights = self.places().into_iter().zip(weights);
+        let places = self.places();
+        assert_eq!(weights.len(), places.len(), "weights of each integration");
+        let weights = places.into_iter().zip(weights);
         (logits, weights.map(|(place, weights)| PlaceWeights { place, weights }).collect())
     }
 

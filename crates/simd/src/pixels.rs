@@ -91,7 +91,7 @@ fn starts(lines: usize, lanes: usize) -> impl Iterator<Item = usize> {
 /// A transpose that is at least a square of lanes.
 ///
 /// # Safety
-/// [`transpose`] has checked the slices.
+/// [`transpose`] has checked the slices, and neither side is shorter than a vector.
 #[inline(always)]
 unsafe fn squares<S: Simd>(
     simd: S,
@@ -166,7 +166,7 @@ fn transpose_by<S: Simd>(
     to_pitch: usize,
 ) {
     if rows >= S::LANES && columns >= S::LANES {
-        // SAFETY: `transpose` has checked the slices.
+        // SAFETY: `transpose` has checked the slices, and the condition both sides.
         return unsafe { squares(simd, from, [rows, columns], from_pitch, to, to_pitch) };
     }
     for row in (0..rows).step_by(S::LANES) {

@@ -15,8 +15,8 @@ use crate::problem::int8_run::InBytes;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work};
 use crate::strategy::{FLOATS, Kernels};
 
-/// The network as `quantize` makes it of a trained one: captured, calibrated on images, what follows
-/// the means in f32.
+/// The network as `quantize` makes it of a trained one, what follows the means in f32. Ranges are
+/// the ends of the values of two images: the method of calibration changes no time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Int8DualPathway {
     pub(crate) network: Network,

@@ -2,7 +2,7 @@
 
 mod inference;
 mod int8;
-mod reference;
+pub(crate) mod reference;
 
 pub(crate) use self::inference::DualPathwayInference;
 pub(crate) use self::int8::Int8DualPathway;

@@ -1,7 +1,7 @@
 //! The shallow dual-pathway network in evaluation, in f64 by its definition.
 
 use crate::formula;
-use crate::network::{Network, norm_values};
+use crate::network::{Network, trained_values};
 use crate::problem::widened;
 
 /// The weights of the colors in the brightness: ITU-R BT.709-6, table 3.
@@ -18,7 +18,7 @@ struct Maps {
 }
 
 /// The logits of images, `[images, 3, side, side]`, for the weights of [`Network::in_evaluation`].
-pub(super) fn logits(network: &Network, images: &[f32]) -> Vec<f64> {
+pub(crate) fn logits(network: &Network, images: &[f32]) -> Vec<f64> {
     let each = 3 * network.side * network.side;
     images.chunks_exact(each).flat_map(|image| of_image(network, widened(image))).collect()
 }
@@ -39,14 +39,15 @@ fn of_image(network: &Network, rgb: Vec<f64>) -> Vec<f64> {
             .map(|stream| conv_norm(&at("carry.project"), &rectified(stream), width, [3, stride]));
         let mixed = conv_norm(&at("gate.mix"), &joined(&color, &brightness), width, [1, 1]);
         let nonlinear = conv_norm(&at("gate.project"), &rectified(mixed), width, [1, 1]);
-        stream = Some(integrated([&color, &brightness], carried.as_ref(), nonlinear));
+        let pathways = [&color, &brightness];
+        stream = Some(integrated(&at("gate"), pathways, carried.as_ref(), nonlinear));
     }
     let [color, brightness] = [&color, &brightness].map(pooled);
     let stream = stream.as_ref().map(pooled);
     let width = color.channels;
     let mixed = linear("gate.mix", &joined(&color, &brightness), width);
     let nonlinear = linear("gate.project", &rectified(normalized("gate.norm", mixed)), width);
-    let features = integrated([&color, &brightness], stream.as_ref(), nonlinear);
+    let features = integrated("gate", [&color, &brightness], stream.as_ref(), nonlinear);
     let hidden = rectified(linear("classifier.hidden", &features, width / 2));
     linear("classifier.output", &hidden, classes).values
 }
@@ -71,15 +72,29 @@ fn residual(path: &str, x: &Maps, width: usize, stride: usize) -> Maps {
     rectified(y)
 }
 
-/// `α·color + β·brightness (+ γ·stream) + nonlinear`, with the weights of a new blend.
-fn integrated(pathways: [&Maps; 2], stream: Option<&Maps>, mut nonlinear: Maps) -> Maps {
-    let logits: &[f64] = if stream.is_some() { &[0.5, 0.5, 0.0] } else { &[0.5, 0.5] };
-    let sum: f64 = logits.iter().map(|logit| logit.exp()).sum();
-    for (maps, logit) in pathways.into_iter().chain(stream).zip(logits) {
-        let weight = logit.exp() / sum;
+/// `α·color + β·brightness (+ γ·stream) + nonlinear`; the weights are the softmax of a blend's
+/// logits.
+fn integrated(
+    gate: &str,
+    pathways: [&Maps; 2],
+    stream: Option<&Maps>,
+    mut nonlinear: Maps,
+) -> Maps {
+    let streams: Vec<&Maps> = pathways.into_iter().chain(stream).collect();
+    let weights = softmax(&trained(&format!("{gate}.blend.logits"), streams.len()));
+    for (maps, weight) in streams.into_iter().zip(weights) {
         nonlinear.values.iter_mut().zip(&maps.values).for_each(|(y, x)| *y += weight * x);
     }
     nonlinear
+}
+
+fn softmax(logits: &[f64]) -> Vec<f64> {
+    let sum: f64 = logits.iter().map(|logit| logit.exp()).sum();
+    logits.iter().map(|logit| logit.exp() / sum).collect()
+}
+
+fn trained(path: &str, count: usize) -> Vec<f64> {
+    widened(&trained_values(path, count).expect("a part of a norm or a blend"))
 }
 
 fn conv_norm(path: &str, x: &Maps, outputs: usize, [kernel, stride]: [usize; 2]) -> Maps {
@@ -128,11 +143,8 @@ fn linear(path: &str, x: &Maps, outputs: usize) -> Maps {
 
 /// `(x − mean)/√(variance + ε)·γ + β` for each channel.
 fn normalized(path: &str, mut x: Maps) -> Maps {
-    let [gamma, beta, mean, variance] =
-        ["gamma", "beta", "running_mean", "running_var"].map(|part| {
-            let values = norm_values(&format!("{path}.{part}"), x.channels);
-            widened(&values.expect("these are the parts of a norm"))
-        });
+    let [gamma, beta, mean, variance] = ["gamma", "beta", "running_mean", "running_var"]
+        .map(|part| trained(&format!("{path}.{part}"), x.channels));
     for (channel, plane) in x.values.chunks_exact_mut(x.side * x.side).enumerate() {
         let factor = gamma[channel] / (variance[channel] + EPSILON).sqrt();
         for value in plane {

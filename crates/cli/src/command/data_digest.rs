@@ -34,7 +34,7 @@ impl DataDigests {
             return Ok(contents.clone());
         }
         let contents = contents_digest(&files, &mut |progress| {
-            display.preparing("comparing files", progress)
+            display.preparing("hashing files", progress)
         })?;
         display.clear();
         self.last = Some((files, contents.clone()));

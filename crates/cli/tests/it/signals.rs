@@ -92,11 +92,16 @@ fn an_interrupt_saves_then_says_how_to_resume() {
 
 #[test]
 fn a_signal_of_a_batch_scheduler_saves_also_if_it_is_repeated() {
-    for name in ["-USR1", "-USR2", "-XCPU"] {
+    let names = ["-USR1", "-USR2", "-XCPU"];
+    let started = names.map(|_| {
         let dir = tempfile::tempdir().expect("temporary folder");
         let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+        (dir, child)
+    });
+    for ((dir, child), name) in started.into_iter().zip(names) {
         wait_for_step(dir.path(), 1);
-        for _ in 0..3 {
+        // The last one is that of the end of a job.
+        for name in [name, name, name, "-TERM"] {
             // It may have ended after the first one, and is not waited for yet.
             signal(&child, name);
         }

@@ -72,8 +72,10 @@ impl Conv2d {
         self.convolve(x, self.weight.val(), activation)
     }
 
-    /// `activation(conv(x) + residual)`: without a graph in one pass over memory, so that a network
-    /// whose norms are part of its weights needs no pass for a shortcut.
+    /// `activation(conv(x) + residual)`, for networks whose norms are part of their weights.
+    ///
+    /// Without a graph our kernels add and activate while a sample's results are in the cache; after
+    /// convolutions of one channel a group and of products in bf16, they do so in a second pass.
     ///
     /// # Shapes
     /// - `residual`: that of the result, or several times its channels, whose groups are all added,

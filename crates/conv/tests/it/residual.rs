@@ -78,20 +78,24 @@ fn the_residual_has_its_gradient() {
 #[test]
 fn narrow_tensors_are_summed_in_f32_and_rounded_once() {
     for device in devices() {
-        device.seed(33);
-        let layer = in_dtype(Conv2d::new(&configs()[0], &device), FloatDType::BF16);
-        let x = random([2, 4, 9, 9], &device).cast(FloatDType::BF16);
-        let residual = random([2, 6, 9, 9], &device).cast(FloatDType::BF16);
-        let run = |layer: &Conv2d, x: Tensor<4>, residual: Tensor<4>| {
-            layer.forward_residual(x, residual, Activation::Relu)
-        };
-        let narrow = run(&layer, x.clone(), residual.clone());
-        let wide = in_dtype(layer, FloatDType::F32);
-        let [x, residual] = [x, residual].map(|tensor| tensor.cast(FloatDType::F32));
-        let exact = run(&wide, x, residual).cast(FloatDType::BF16);
-        assert_close(&narrow, &exact.numbers(), tolerance::BF16);
-        let on_kernels = matches!(LayerPath::of(&device), LayerPath::Kernels(_));
-        assert!(!on_kernels || narrow.numbers() == exact.numbers(), "rounded more than once");
+        for (dtype, allowed) in
+            [(FloatDType::BF16, tolerance::BF16), (FloatDType::F16, tolerance::F16)]
+        {
+            device.seed(33);
+            let layer = in_dtype(Conv2d::new(&configs()[0], &device), dtype);
+            let x = random([2, 4, 9, 9], &device).cast(dtype);
+            let residual = random([2, 6, 9, 9], &device).cast(dtype);
+            let run = |layer: &Conv2d, x: Tensor<4>, residual: Tensor<4>| {
+                layer.forward_residual(x, residual, Activation::Relu)
+            };
+            let narrow = run(&layer, x.clone(), residual.clone());
+            let wide = in_dtype(layer, FloatDType::F32);
+            let [x, residual] = [x, residual].map(|tensor| tensor.cast(FloatDType::F32));
+            let exact = run(&wide, x, residual).cast(dtype);
+            assert_close(&narrow, &exact.numbers(), allowed);
+            let on_kernels = matches!(LayerPath::of(&device), LayerPath::Kernels(_));
+            assert!(!on_kernels || narrow.numbers() == exact.numbers(), "rounded more than once");
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::mpsc::Sender;
 
 use crate::error::DataError;
 use crate::file_identity::FileIdentity;
 use crate::file_state::FileState;
+use crate::file_threads::on_threads;
 use crate::progress::{Progress, ProgressUnit};
 use crate::source::catalog::{Found, PassedOver, is_hidden, is_image};
 
@@ -66,41 +66,26 @@ struct Listing {
     passed_over: Vec<String>,
 }
 
+/// The number of a folder, and its files.
+type Listed = (usize, Result<Listing, DataError>);
+
 /// The files of each folder, in the order of the folders.
 fn list_all(
     classes: &[&Entry],
     progress: &mut dyn FnMut(Progress),
 ) -> Vec<Result<Listing, DataError>> {
-    let next = AtomicUsize::new(0);
-    let work = |sender: &mpsc::Sender<(usize, Result<Listing, DataError>)>| {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(class) = classes.get(at) else { break };
-            if sender.send((at, list(class))).is_err() {
-                break;
-            }
-        }
-    };
     let mut listings: Vec<Option<Result<Listing, DataError>>> = Vec::new();
     listings.resize_with(classes.len(), || None);
-    thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        let mut started = 0;
-        for _ in 0..THREADS.min(classes.len()) {
-            let (sender, work) = (sender.clone(), &work);
-            let builder = thread::Builder::new().name("updraft-list".to_owned());
-            started += usize::from(builder.spawn_scoped(scope, move || work(&sender)).is_ok());
-        }
-        if started == 0 {
-            work(&sender);
-        }
-        drop(sender);
-        for (done, (at, listing)) in (1..).zip(receiver) {
-            listings[at] = Some(listing);
-            let (total, unit) = (classes.len() as u64, ProgressUnit::Folders);
-            progress(Progress { done, total, unit });
-        }
-    });
+    let mut done = 0;
+    let work = |at: usize, sender: &Sender<Listed>| sender.send((at, list(classes[at]))).is_ok();
+    let mut receive = |(at, listing): Listed| {
+        listings[at] = Some(listing);
+        done += 1;
+        let (total, unit) = (classes.len() as u64, ProgressUnit::Folders);
+        progress(Progress { done, total, unit });
+        ControlFlow::Continue(())
+    };
+    on_threads("updraft-list", (classes.len(), THREADS), &work, &mut receive);
     listings.into_iter().map(|listing| listing.expect("every folder was listed")).collect()
 }
 

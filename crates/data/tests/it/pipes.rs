@@ -52,7 +52,7 @@ fn a_pipe_as_an_image_or_an_archive_is_refused() {
     });
     for said in [tar, cached, cifar, list] {
         assert!(
-            said.contains("data.tar.gz` cannot be opened: it is not a regular file; remove it, or"),
+            said.contains("data.tar.gz` cannot be opened: it is not a regular file; put a regular"),
             "{said}"
         );
     }

@@ -19,9 +19,9 @@ use crate::weights::Place;
 /// A trained [`DualPathwayNet`] for inference, with fewer passes over memory.
 ///
 /// Batch norms by their running statistics are part of the convolutions before them, biases,
-/// residuals and activations are computed with the convolutions, and the gates' weights are part of
-/// the convolutions around them; weights of each sample stay where they are. The logits are those of the network in evaluation mode up to
-/// rounding, not to the bit.
+/// residuals and activations are computed with the convolutions, and the weights of static gates are
+/// part of the convolutions around them. Adaptive gates keep their layers and their weighted sums.
+/// The logits are those of the network in evaluation mode up to rounding, not to the bit.
 ///
 /// It has no parameters to train and no record: keep the network, and fold it again after loading.
 ///
@@ -56,8 +56,12 @@ impl DualPathwayNet {
 
     /// The same by other options.
     ///
-    /// The weights are computed in f64 and stored in the dtype of the network's, on its device
-    /// without autodiff.
+    /// The weights are stored in the dtype of the network's, on its device without autodiff.
+    ///
+    /// # Accuracy
+    /// The weights are computed in f64, apart from the product of the pooled gate's projection with
+    /// the classifier's first layer, which the device computes in f32, or in f64 for parameters in
+    /// f64.
     pub fn folded_by(&self, options: FoldOptions) -> FoldedDualPathway {
         FoldedDualPathway::new(&self.valid(), options)
     }

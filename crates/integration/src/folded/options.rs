@@ -3,8 +3,8 @@
 /// How a network is folded; the norms always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldOptions {
-    /// Whether the weights of the gates become part of the convolutions, so that a gate adds its
-    /// streams.
+    /// Whether the weights of static gates become part of the convolutions, so that a gate adds its
+    /// streams; adaptive gates always keep their weighted sums.
     ///
     /// A gate with a weight of a pathway below 2⁻²⁰ keeps its weighted sum: the maps of that pathway
     /// would be as small, and the weights of their consumers as large. In f16, whose range is small,

@@ -134,8 +134,15 @@ fn gates_that_nearly_switch_a_pathway_off_are_folded_or_keep_their_sums() {
 #[test]
 fn the_kernels_give_the_answers_of_f64() {
     for device in devices() {
-        for (channels, side) in [(16, 20), (1, 12), (5, 11)] {
-            let net = trained(&DualPathwayConfig::new(4, channels), LOGITS, &device);
+        for (channels, side, gate) in [
+            (16, 20, GateKind::Static),
+            (1, 12, GateKind::Static),
+            (5, 11, GateKind::Static),
+            (1, 12, GateKind::Adaptive),
+            (5, 11, GateKind::Adaptive),
+        ] {
+            let config = DualPathwayConfig::new(4, channels).with_gate(gate);
+            let net = trained(&config, LOGITS, &device);
             let rgb = images(3, side, &device);
             let expected =
                 in_dtype(net.clone(), FloatDType::F64).forward(rgb.clone().cast(FloatDType::F64));
@@ -192,6 +199,23 @@ fn the_dtype_of_the_network_is_kept() {
             let logits = net.folded_by(options).forward(rgb.clone().cast(FloatDType::BF16));
             assert_eq!(logits.dtype(), DType::BF16);
             assert_close(&logits, &expected, Tolerance::new(0.15, 0.1));
+        }
+    }
+}
+
+/// Folded, a weight of 4e-6 would leave maps without digits in f16, and make infinite weights.
+#[test]
+fn in_f16_gates_keep_their_weights() {
+    for device in devices() {
+        let net = trained(&DualPathwayConfig::new(3, 4), [-12.5, 0.0, -30.0], &device);
+        let rgb = images(2, 9, &device);
+        let expected = net.forward(rgb.clone());
+        let net = in_dtype(net, FloatDType::F16);
+        for options in OPTIONS {
+            let logits = net.folded_by(options).forward(rgb.clone().cast(FloatDType::F16));
+            assert_eq!(logits.dtype(), DType::F16);
+            // Every layer rounds.
+            assert_close_to_largest(&logits, &expected, tolerance::BF16);
         }
     }
 }

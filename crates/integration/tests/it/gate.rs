@@ -2,13 +2,13 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::{GradientsParams, SgdConfig};
-use burn::tensor::{FloatDType, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use updraft_integration::{
     DualPathwayConfig, DualPathwayNet, GateKind, IntegrationPoint, Place, PlaceWeights,
     WeightPenalty,
 };
 use updraft_testing::{
-    Numbers, Tolerance, assert_close, autodiff_devices, devices, in_dtype,
+    Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, in_dtype,
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
@@ -113,7 +113,9 @@ fn adaptive_weights_depend_on_the_image_and_sum_to_one() {
     for device in devices() {
         let net = learned(net(&config_of(GateKind::Adaptive), &device));
         assert!(net.weights().is_empty(), "no weights are those of every sample");
-        let (_, weights) = net.forward_with_weights(images(3, 8, &device));
+        let rgb = images(3, 8, &device);
+        let (_, first) = net.forward_with_weights(rgb.clone().narrow(0, 0, 1));
+        let (_, weights) = net.forward_with_weights(rgb);
         let places: Vec<Place> = weights.iter().map(|place| place.place).collect();
         assert_eq!(places, [Place::Stage(0), Place::Stage(1), Place::Pooled]);
         assert_eq!(places, net.places());
@@ -123,6 +125,10 @@ fn adaptive_weights_depend_on_the_image_and_sum_to_one() {
             let rows = place.weights.numbers();
             let far = (rows[0] - rows[streams]).abs();
             assert!(far > 1e-4, "{}: the first two images differ by {far}", place.place);
+        }
+        // Not on the other images of a batch.
+        for (first, place) in first.iter().zip(&weights) {
+            assert_close(&first.weights, &place.weights.clone().narrow(0, 0, 1), tolerance::F32);
         }
     }
 }
@@ -174,6 +180,17 @@ fn segments_with_weights_are_the_forward_pass() {
             check(&learned(net(&config_of(kind), &device)), &images(3, 8, &device));
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "weights of each integration")]
+fn a_flow_without_the_weights_of_its_segments_is_refused() {
+    let _alone = alone();
+    let device = Device::flex();
+    let net = net(&config(), &device);
+    let entering = net.enter(images(2, 8, &device));
+    let flow = (0..net.segments()).fold(entering, |flow, index| net.segment(index, flow));
+    let _ = net.leave_with_weights((flow, Vec::new()));
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub struct LeastTime {
 impl KernelCost {
     /// The time at the rates of a device: that of the operations or that of the bytes, the longer one.
     ///
-    /// The two overlap in the best case, so that no kernel is faster at these rates.
+    /// The two overlap in the best case: a kernel that does this work is not faster at these rates.
     ///
     /// # Source
     /// Williams, Waterman and Patterson 2009, Roofline: an insightful visual performance model for

@@ -350,12 +350,8 @@ pub(super) fn train<W: Workload>(
         }
         let (pictures, contributions) =
             workload.pictures_and_contributions(plan, &served, plain)?;
-        if !pictures.is_empty() {
-            write_pictures(&folder, &pictures)?;
-        }
-        if let Some(contributions) = contributions {
-            contributions.write(&folder, plan)?;
-        }
+        write_pictures(&folder, &pictures)?;
+        contributions.map_or(Ok(()), |found| found.write(&folder, plan))?;
     }
     let (wall_s, cpu_s) = (wall_s(started), cpu_s());
     folder.write_json(

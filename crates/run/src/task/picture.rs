@@ -96,8 +96,12 @@ pub struct Bar {
 /// The file of a run folder that holds its pictures.
 pub(crate) const PICTURES: &str = "pictures.json";
 
-/// Writes that file in one line: the confusion matrix of a thousand classes has a million numbers.
+/// Writes that file, if there are pictures, in one line: the confusion matrix of a thousand classes has
+/// a million numbers.
 pub(crate) fn write_pictures(folder: &RunFolder, pictures: &[Picture]) -> Result<(), RunError> {
+    if pictures.is_empty() {
+        return Ok(());
+    }
     let failed = |cause| RunError::Json { path: folder.path().join(PICTURES), cause };
     let mut text = serde_json::to_vec(pictures).map_err(failed)?;
     text.push(b'\n');

@@ -131,7 +131,7 @@ fn an_int8_network_of_adaptive_gates_has_the_penalty_of_the_network_in_f32() {
         inputs.chunks_exact(image).flat_map(|image| outputs(&model, image)).collect();
     let differences: f32 = expected.iter().zip(&found).map(|(a, b)| (a - b).powi(2)).sum();
     let error = (differences / expected.iter().map(|x| x * x).sum::<f32>()).sqrt();
-    // The network has hardly learnt; other weights than those of the image would be further off.
+    // The logits of a network that has hardly learned are small beside the rounding to int8.
     assert!(error < 0.5, "{error}");
 
     let workload = workload(&plan, Some(&folder));

@@ -252,14 +252,14 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn read(self, from: &[f32]) -> __m512 {
-        let lanes = u16::MAX.checked_shr(16_u32.saturating_sub(from.len() as u32)).unwrap_or(0);
+        let lanes = u16::MAX.checked_shr(16_usize.saturating_sub(from.len()) as u32).unwrap_or(0);
         // SAFETY: the mask keeps to the numbers of the slice.
         unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
     }
 
     #[inline(always)]
     fn write(self, to: &mut [f32], vector: __m512) {
-        let lanes = u16::MAX.checked_shr(16_u32.saturating_sub(to.len() as u32)).unwrap_or(0);
+        let lanes = u16::MAX.checked_shr(16_usize.saturating_sub(to.len()) as u32).unwrap_or(0);
         // SAFETY: the mask keeps to the numbers of the slice.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, vector) };
     }

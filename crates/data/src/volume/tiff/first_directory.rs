@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// An entry that is read one after the other.
+/// An entry; they are read one after the other.
 pub(super) struct Entry {
     pub(super) tag: u64,
     pub(super) kind: u64,

@@ -22,7 +22,8 @@ impl LaunchObserver for Launched {
     }
 }
 
-/// The result of some work, and the kernels that it launched.
+/// The result of some work, and the kernels that were launched meanwhile: by it alone, because
+/// [`gpus`] holds off all other tests on GPUs.
 fn observe<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
     device.sync().expect("the device works");
     let launched = Arc::new(Launched::default());

@@ -50,7 +50,7 @@ impl CacheBuilder<'_> {
         };
         let (height, width) = self.data.size();
         let images = self.data.resize.cut(pictures.clone(), (height, width))?;
-        // Has the fingerprint of every cache.
+        // Its fingerprint is that of the caches, so that a run may continue with any of them.
         let images = Arc::new(Resized::try_new(images, height, width)?);
         Ok(SizedSet { images, pictures: Some(pictures) })
     }
