@@ -59,9 +59,8 @@ mod tests {
     fn every_piece_is_received_once_from_any_number_of_threads() {
         for threads in [0, 1, 3, 100] {
             let mut squares: Vec<Option<usize>> = vec![None; 50];
-            let work = |at: usize, sender: &Sender<(usize, usize)>| {
-                sender.send((at, at * at)).is_ok()
-            };
+            let work =
+                |at: usize, sender: &Sender<(usize, usize)>| sender.send((at, at * at)).is_ok();
             let mut receive = |(at, square): (usize, usize)| {
                 assert_eq!(squares[at].replace(square), None);
                 ControlFlow::Continue(())

@@ -172,8 +172,8 @@ mod tests {
         // Without blocks on the disk.
         file.set_len(MOST_BYTES + 1).expect("a sparse file");
         let error = Journal::open(&path).expect_err("too long").to_string();
-        let expected = "`: it has 1073741825 bytes; a journal has at most 1073741824";
-        assert!(error.starts_with("cannot read `") && error.ends_with(expected), "{error}");
+        let expected = "`: it has 1073741825 bytes; a journal has at most 1073741824: restore it";
+        assert!(error.starts_with("cannot read `") && error.contains(expected), "{error}");
         let error = check_file(dir.path()).expect_err("a folder").to_string();
         assert!(error.contains("it is not a regular file; remove it, or put a"), "{error}");
     }

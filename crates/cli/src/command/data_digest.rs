@@ -33,9 +33,8 @@ impl DataDigests {
         if let Some((_, contents)) = self.last.as_ref().filter(|(last, _)| *last == files) {
             return Ok(contents.clone());
         }
-        let contents = contents_digest(&files, &mut |progress| {
-            display.preparing("hashing files", progress)
-        })?;
+        let contents =
+            contents_digest(&files, &mut |progress| display.preparing("hashing files", progress))?;
         display.clear();
         self.last = Some((files, contents.clone()));
         Ok(contents)

@@ -4,7 +4,7 @@ use updraft_simd::pixels::transpose;
 use updraft_simd::{Cut, Isa, over, threads};
 
 use super::bf16;
-use super::depthwise::Depthwise;
+use super::depthwise::{Depthwise, Planes};
 use super::direct::{LineWeightJob, WeightJob};
 use super::geometry::ConvGeometry;
 use super::packing::{padded_image, padded_len, taps_of};
@@ -39,9 +39,12 @@ pub fn weight_gradient(
     assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::WeightGradient);
+    let batch = [shape.batch, shape.batch.div_ceil(CHUNKS)];
+    if algorithm == Algorithm::DepthwiseByPixel {
+        let planes = Planes::forward(isa, geometry);
+        return planes.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
+    }
     if algorithm == Algorithm::DepthwiseByChannel {
-        let chunk = shape.batch.div_ceil(CHUNKS);
-        let batch = [shape.batch, chunk];
         let depthwise = Depthwise::forward(isa, geometry);
         return depthwise.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
     }

@@ -11,7 +11,7 @@ use crate::source::{ImageSource, check_size, derived_state};
 /// A source whose images are resized without changing the ratio of their sides and cut to one size,
 /// as [`Image::center_crop`] does: the usual evaluation of photographs.
 ///
-/// A cache in front of it keeps the result: [`CachedImages`](crate::CachedImages) of the same size,
+/// A cache that reads it keeps the result: [`CachedImages`](crate::CachedImages) of the same size,
 /// or [`InMemoryImages`](crate::InMemoryImages).
 pub struct CenterCropped {
     source: Arc<dyn ImageSource>,

@@ -158,7 +158,9 @@ fn unreadable_input_is_reported_by_line_and_column() {
     assert_eq!(with("A,\"1,5\",x"), number);
     assert!(with("A,inf,x").contains("got `inf`"));
     let latin = [header.as_bytes(), b"A,1,x\nM\xFCller,1,x\n"].concat();
-    assert_eq!(message(&latin), "`t.csv` line 3, column `gene`: not UTF-8; save the file as UTF-8");
+    let encoded = "`t.csv` line 3, column `gene`: not UTF-8; save the file as UTF-8: it is likely \
+                   Latin-1, which `iconv -f latin1 -t utf-8` converts";
+    assert_eq!(message(&latin), encoded);
     assert_eq!(
         message(b"gene,dose\nA,1\n"),
         "`t.csv` has no column `effects`; it has `gene`, `dose`"

@@ -224,7 +224,8 @@ fn a_run_that_is_missing_unfinished_or_damaged_is_refused() {
     assert!(matches!(load(run), RunError::Json { .. }));
     fs::remove_dir_all(run.join("checkpoints")).expect("removed");
     fs::remove_file(run.join("encoder.json")).expect("removed");
-    assert!(matches!(load(run), RunError::Io { .. }));
+    let error = load(run);
+    assert!(matches!(error, RunError::LostFile { .. }) && error.is_input(), "{error}");
 }
 
 #[test]
