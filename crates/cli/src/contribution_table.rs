@@ -1,19 +1,32 @@
 //! What the pathways of a network contribute to its test images, in the terminal.
 
 use updraft_run::{Contributions, PlaceTerms, Plan, RunFolder, Term};
+use updraft_trainer::checkpoint_step;
 
 use crate::performance::share;
 use crate::progress::Display;
 use crate::wrap::{counted, hanging};
 
 /// Prints the contributions that a run recorded of its served model, or why they are not of it;
-/// nothing for a run without them.
-pub(crate) fn show(folder: &RunFolder, plan: &Plan, display: &Display) {
+/// nothing for a run without them. They are not those of another checkpoint that was asked for.
+pub(crate) fn show(folder: &RunFolder, plan: &Plan, asked: Option<u64>, display: &Display) {
+    let is_there = folder.has(Contributions::FILE);
+    let served = asked.filter(|_| is_there).and_then(|_| served_step(folder, plan));
+    if let Some(step) = served.filter(|step| Some(*step) != asked) {
+        display.line(&format!("contributions are of the served checkpoint, step {step}"));
+        return;
+    }
     match folder.contributions(plan) {
         Ok(None) => {}
         Ok(Some(found)) => lines(&found).iter().for_each(|line| display.line(line)),
         Err(error) => display.line(&hanging("no contributions  ", &error.to_string())),
     }
+}
+
+/// The step of the checkpoint that a run serves, whichever one was asked for.
+fn served_step(folder: &RunFolder, plan: &Plan) -> Option<u64> {
+    let own = RunFolder::open(folder.path()).ok()?;
+    checkpoint_step(&own.served_checkpoint(plan).ok()?)
 }
 
 /// The terms that have a weight.

@@ -17,15 +17,29 @@ pub(crate) fn show(folder: &RunFolder, file: &str, step: &str, display: &Display
     Ok(())
 }
 
-/// The headings of the numbers of a layer.
+/// The headings of the numbers of a layer; the times are in milliseconds.
 pub(crate) const HEADINGS: [&str; 6] =
-    ["forward", "backward", "total ms", "share", "GFLOP/s", "of peak"];
+    ["forward", "backward", "total", "share", "GFLOP/s", "of peak"];
 
 /// The reason for a table without layers.
 pub(crate) const NONE: &str =
     "no layer was timed: times are recorded of Updraft's layers on CPUs (device `flex`)";
 
-/// The table, at most eighty columns wide if the names of the layers are short enough.
+/// The columns of the names of layers: the numbers take the other 47 of eighty.
+const MOST_OF_NAME: usize = 33;
+
+/// The end of a layer's name, if it is too long for its column.
+fn shortened(name: &str) -> String {
+    match name.chars().count() {
+        0..=MOST_OF_NAME => name.to_owned(),
+        length => {
+            let end: String = name.chars().skip(length - (MOST_OF_NAME - 1)).collect();
+            format!("…{end}")
+        }
+    }
+}
+
+/// The table, at most eighty columns wide.
 fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
     let ms = 1e-3 * times.total_us() as f64 / times.steps.max(1) as f64;
     let peak = times.peak_gflop_per_s;
@@ -45,17 +59,17 @@ fn lines(times: &LayerTimes, step: &str) -> Vec<String> {
         return lines;
     }
     let rows = rows(times);
-    let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    // The numbers take 49 columns.
-    let width = longest.max(31);
     let row = |name: &str, [forward, backward, total, share, rate, of_peak]: [&str; 6]| {
         let line = format!(
-            "{name:width$}{forward:>8}{backward:>9}{total:>9}{share:>7}{rate:>8}{of_peak:>8}"
+            "{name:MOST_OF_NAME$}{forward:>8}{backward:>9}{total:>8}{share:>6}{rate:>8}{of_peak:>8}"
         );
         line.trim_end().to_owned()
     };
-    lines.push(row("", HEADINGS));
-    lines.extend(rows.iter().map(|(name, cells)| row(name, cells.each_ref().map(|it| &**it))));
+    lines.push(row(&format!("milliseconds a {step}"), HEADINGS));
+    let of_layer = |(name, cells): &(String, [String; 6])| {
+        row(&shortened(name), cells.each_ref().map(|it| &**it))
+    };
+    lines.extend(rows.iter().map(of_layer));
     lines.extend(verdict(times).map(|verdict| hanging("verdict  ", &verdict)));
     lines
 }
@@ -214,6 +228,22 @@ mod tests {
         assert_eq!(cells, "stage.0.conv 0.50 - 0.50 5.0 % - -");
         let rest = lines[3].split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(rest, "everything else 9.50 - 9.50 95 %");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_end_and_the_table_eighty_columns() {
+        let mut times = times(3, 2000.0);
+        times.layers[0].layer = format!("{}.conv", "a".repeat(28));
+        times.layers[1].layer = format!("{}.conv", "b".repeat(29));
+        let lines = lines(&times, "step");
+        let mut printed = lines.iter().flat_map(|line| line.lines());
+        assert!(printed.all(|line| line.chars().count() <= 80), "{lines:?}");
+        let headings = "milliseconds a step forward backward total share GFLOP/s of peak";
+        assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>().join(" "), headings);
+        assert_eq!(lines[1].chars().count(), 80);
+        assert!(lines[2].starts_with(&format!("{}.conv    0.50", "a".repeat(28))), "{}", lines[2]);
+        let cut = format!("…{}.conv    0.50", "b".repeat(27));
+        assert!(lines[3].starts_with(&cut), "{}", lines[3]);
     }
 
     #[test]

@@ -97,15 +97,16 @@ fn open_pipe(path: &Path) -> io::Result<File> {
     })
 }
 
+/// Whether a path is a named pipe, or a link to one.
 #[cfg(unix)]
-fn is_pipe(path: &Path) -> bool {
+pub(crate) fn is_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
 
     fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 #[cfg(not(unix))]
-fn is_pipe(_: &Path) -> bool {
+pub(crate) fn is_pipe(_: &Path) -> bool {
     false
 }
 

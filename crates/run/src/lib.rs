@@ -12,6 +12,7 @@ mod guide;
 mod in_place;
 mod int8_network;
 mod int8_record;
+mod irregular_output;
 mod lock;
 mod lost_checkpoint;
 mod operation;
@@ -65,6 +66,7 @@ pub use plain::{make_plain_default, runs_kernels};
 
 // Run folders.
 pub use folder::RunFolder;
+pub use irregular_output::refuse_irregular;
 pub use lock::RunLock;
 pub use record::{RecordedMetrics, RunSchema, read_metrics};
 

@@ -13,11 +13,13 @@ use super::arm_folder::{MadeOf, is_absent};
 use super::arm_run::train_apart;
 use super::comparison::{Compared, Score, best, compare, shown};
 use super::data_digest::DataDigests;
+use super::setting_words::words;
 use super::would::{Would, data_of};
 use super::{ConfigArgs, cannot, device_of, open};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::stop::{self, NothingToSave};
+use crate::wrap::hanging;
 use crate::{Failed, Stopped};
 
 /// The largest file of a run that is read.
@@ -186,6 +188,42 @@ fn all_made_of(args: &CompareArgs, plans: &[Plan], display: &mut Display) -> Res
     Ok(all)
 }
 
+/// Checks the data of a complete comparison: what of it can be found must have the digest of its runs.
+/// Returns whether the data of each arm was found; a note has the reason why it was not.
+fn check_found_data(
+    args: &CompareArgs,
+    plans: &[Plan],
+    display: &mut Display,
+) -> Result<Vec<bool>> {
+    let _unasked = NothingToSave::begin();
+    let dir = args.data.as_deref();
+    let (mut digests, mut reasons) = (DataDigests::default(), Vec::new());
+    let mut found = Vec::with_capacity(plans.len());
+    for (index, (arm, plan)) in args.arms.iter().zip(plans).enumerate() {
+        if let Err(reason) = plan.find_inputs(dir) {
+            let reason = reason.to_string();
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+            found.push(false);
+            continue;
+        }
+        let of_arm = || format!("--arm {arm}");
+        let workload = open(plan, dir, None, display).with_context(of_arm)?;
+        let digest = digests.of((plan, dir), &*workload, display).with_context(of_arm)?;
+        let made_of = MadeOf::of(plan, Some(digest));
+        for seed in 1..=args.seeds {
+            made_of.owns(&args.folder(index, seed))?;
+        }
+        found.push(true);
+    }
+    for reason in reasons {
+        let said = "the data was not found, so it was not compared with that of these runs";
+        display.line(&hanging("note     ", &format!("{said}: {reason}")));
+    }
+    Ok(found)
+}
+
 /// The scores of each arm if all of them are there; no data is read, and only plans are compared.
 fn all_finished(
     args: &CompareArgs,
@@ -264,17 +302,18 @@ fn show(display: &Display, (seed, arm): (u64, &str), metric: &MetricSpec, score:
 pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     let (metric, band) = checked(args, &plans)?;
-    let scores = match all_finished(args, &plans, &metric)? {
+    let (scores, found) = match all_finished(args, &plans, &metric)? {
         Some(scores) => {
-            let display = Display::new();
+            let mut display = Display::new();
+            let found = check_found_data(args, &plans, &mut display)?;
             for seed in 1..=args.seeds {
                 for (arm, these) in args.arms.iter().zip(&scores) {
                     show(&display, (seed, arm.as_str()), &metric, &these[seed as usize - 1]);
                 }
             }
-            scores
+            (scores, found)
         }
-        None => train_missing(registry, args, &plans, &metric)?,
+        None => (train_missing(registry, args, &plans, &metric)?, vec![true; plans.len()]),
     };
     let compared: Vec<Compared<'_>> = args
         .arms
@@ -288,10 +327,15 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let report = json!({ "version": 3, "metric": metric.name, "direction": metric.direction,
                          "band": band, "arms": compared });
     args.json.print(&report)?;
+    let best = best(&compared, metric.direction);
+    // It could not train without its data.
+    if !found[best] {
+        return Ok(());
+    }
     let config = ConfigArgs {
         config: Some(args.config.clone()),
         data: args.data.clone(),
-        sets: [args.sets.clone(), words(&args.arms[best(&compared, metric.direction)])].concat(),
+        sets: [args.sets.clone(), words(&args.arms[best])].concat(),
         profile: args.profile.clone(),
     };
     crate::program::next(&format!("train{}", config.words()));
@@ -310,28 +354,6 @@ fn settings(args: &CompareArgs, arm: &str) -> Vec<String> {
 fn at_seed(registry: Registry, plan: &Plan, seed: u64) -> Result<Plan> {
     let place = Path::new("the plan of the arm");
     Ok(Plan::read(registry, &plan.to_toml(), place, &[format!("seed={seed}")])?.plan)
-}
-
-/// Splits settings at spaces outside quotes, brackets and braces.
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let (mut quote, mut depth) = (None, 0_usize);
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '[' | '{') => depth += 1,
-            (None, ']' | '}') => depth = depth.saturating_sub(1),
-            (None, _) if depth == 0 && c.is_whitespace() => {
-                words.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        words.last_mut().expect("there is a word").push(c);
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 /// The score of the complete run in a folder of runs.
@@ -367,18 +389,4 @@ fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
         }));
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_divided_by_spaces_outside_quotes_and_brackets() {
-        let text = r#"a.b=1  name="two words" t={ kind = "x y", n = [1, 2] } c='d "e'"#;
-        let expected =
-            ["a.b=1", r#"name="two words""#, r#"t={ kind = "x y", n = [1, 2] }"#, r#"c='d "e'"#];
-        assert_eq!(words(text), expected);
-        assert_eq!(words("  "), [""; 0]);
-    }
 }

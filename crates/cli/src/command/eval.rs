@@ -137,7 +137,7 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         }
         // An int8 network has other weights than those that were recorded.
         if network.is_none() {
-            contribution_table::show(&run.folder, &run.plan, &display);
+            contribution_table::show(&run.folder, &run.plan, args.checkpoint, &display);
         }
     }
     if args.trace_steps.is_some() {

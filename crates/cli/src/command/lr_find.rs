@@ -18,7 +18,7 @@ use crate::output_file::{OutputKind, check_output};
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
-use crate::whole_file::Output;
+use crate::whole_file::{Output, is_pipe};
 
 /// Finds a learning rate: trains with increasing learning rates and plots the loss.
 #[derive(Debug, Args)]
@@ -92,7 +92,12 @@ fn page_name(number: u32) -> PathBuf {
 /// Prints what would be read and written.
 pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     args.range()?;
-    let page = args.place()?.display().to_string();
+    let place = args.place()?;
+    let page = match is_pipe(&place) {
+        // Whether a process reads it is known only by opening it, which would end that process.
+        true => format!("{}, a pipe, if a process reads it", place.display()),
+        false => place.display().to_string(),
+    };
     dry_run_of(registry, &args.config, |_| page)
 }
 

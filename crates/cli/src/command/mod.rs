@@ -24,6 +24,7 @@ pub(crate) mod quantize;
 pub(crate) mod report;
 mod restart;
 pub(crate) mod scale_estimate;
+mod setting_words;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_distributed::{Collective, Shared};
-use updraft_run::{ComponentFiles, FilePrediction, Registry, TablePrediction};
+use updraft_run::{ComponentFiles, FilePrediction, Registry, TablePrediction, refuse_irregular};
 use updraft_trainer::{Metric, Unit};
 
 use super::OpenedRun;
@@ -109,15 +109,17 @@ impl OutputArgs {
         Ok(Some(Request::Table(TablePrediction::new(input, out))))
     }
 
-    /// Returns an error for outputs that would replace a file of a run, or a table that is no table
-    /// of components.
+    /// Returns an error for outputs that would replace a file of a run, something that is not a
+    /// regular file, or a table that is no table of components.
     pub(super) fn check_places(&self, files: &[PathBuf]) -> Result<()> {
         for output in self.out.iter().chain(&self.components) {
             refuse_in_run(output)?;
+            refuse_irregular(output)?;
         }
         let Some(labels) = &self.components else { return Ok(()) };
         let inputs = files.iter().chain(&self.truth).chain(&self.compare_with);
         let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+        refuse_irregular(&table_of(labels))?;
         check_output(&table_of(labels), COMPONENTS, &inputs)
     }
 

@@ -232,6 +232,9 @@ fn sentence(summary: &Value, schema: &RunSchema) -> String {
     if let Some(cpu_s) = summary["cpu_s"].as_f64() {
         let _ = write!(text, ", {cpu_s:.0} s on all cores");
     }
+    if let Some(earlier) = summary["earlier_steps"].as_u64().filter(|earlier| *earlier > 0) {
+        let _ = write!(text, ", since it was resumed after {earlier} updates");
+    }
     text.push('.');
     text
 }
@@ -389,6 +392,22 @@ mod tests {
             let found = page.replace("http://www.w3.org/2000/svg", "");
             assert!(!found.contains(foreign), "the page holds `{foreign}`");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_resumed_run_is_that_since_it_was_resumed() {
+        let schema = json!({ "version": 1, "task": "a task", "samples": "rows", "metrics": [],
+                             "criterion": "test-loss", "curves": [] });
+        let schema: RunSchema = serde_json::from_value(schema).expect("a schema");
+        let of = |earlier: u64| {
+            let summary = json!({ "complete": true, "steps": 9, "parameters": 7, "wall_s": 4.0,
+                                  "earlier_steps": earlier });
+            sentence(&summary, &schema)
+        };
+        assert_eq!(of(0), "Complete after 9 updates of 7 parameters, 4 s.");
+        let resumed = "Complete after 9 updates of 7 parameters, 4 s, since it was resumed after 5 \
+                       updates.";
+        assert_eq!(of(5), resumed);
     }
 
     #[test]

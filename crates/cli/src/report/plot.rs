@@ -259,13 +259,14 @@ pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     low..high
 }
 
-/// Adds a margin on both sides, also for a single value and for values that are equal up to
-/// rounding.
+/// Adds a margin on both sides; a single value, or values that are equal up to rounding, are in the
+/// middle between 0 and twice the value.
 pub(super) fn padded(range: Range<f64>) -> Range<f64> {
     let size = range.start.abs().max(range.end.abs());
     let room = match range.end - range.start {
         width if width > 1e-9 * size => 0.03 * width,
-        _ => size.max(1.0) * 0.1,
+        _ if size > 1.0 / MOST => size,
+        _ => 0.1,
     };
     range.start - room..range.end + room
 }
@@ -295,6 +296,21 @@ mod tests {
             assert!(padded.start < range.start && padded.end > range.end, "{padded:?}");
             assert_eq!(padded.start < power, is_included, "{padded:?}");
         }
+    }
+
+    #[test]
+    fn the_axis_of_equal_values_begins_at_zero() {
+        for (range, expected) in [
+            (0.001..0.001, 0.0..0.002),
+            (600.0..600.0, 0.0..1200.0),
+            (-0.5..-0.5, -1.0..0.0),
+            (0.0..0.0, -0.1..0.1),
+            (1e-310..1e-310, -0.1..0.1),
+            (0.0..1.0, -0.03..1.03),
+        ] {
+            assert_eq!(padded(range.clone()), expected, "{range:?}");
+        }
+        assert_eq!(axis_label(0.001, &padded(0.001..0.001)), "0.001");
     }
 
     fn curve(points: &[(f64, f64)]) -> [Curve; 2] {

@@ -104,11 +104,31 @@ fn changed_data_is_not_compared_with_runs_of_before() {
     let said = run(dir.path(), &compare("2"));
     refused(&said, "has runs with another digest of the data (");
 
+    // A complete comparison, too, is not of changed data, or of other data in another folder.
+    refused(&run(dir.path(), &compare("1")), "has runs with another digest of the data (");
+    fs::create_dir(dir.path().join("other")).expect("made");
+    fs::rename(dir.path().join("t.csv"), dir.path().join("other/t.csv")).expect("renamed");
+    write(98);
+    let in_folder =
+        |folder| [&["compare", "c.toml", "--data", folder, "--seeds", "1"][..], &arms].concat();
+    refused(&run(dir.path(), &in_folder("other")), "has runs with another digest of the data (");
+    let same = succeed(dir.path(), &compare("1"));
+    assert!(!same.stderr.contains("was not found"), "{}", same.stderr);
+    assert!(same.stderr.contains(" train "), "{}", same.stderr);
+    assert_eq!(same.stdout, first.stdout);
+
     // What is finished is printed without the data, also while another process trains.
     fs::remove_file(dir.path().join("t.csv")).expect("removed");
     let lock = RunLock::take(&dir.path().join("runs/compare")).expect("free");
-    let again = succeed(dir.path(), &compare("1"));
-    assert_eq!((again.stdout, runs(dir.path())), (first.stdout, 1));
+    for folder in [".", "gone"] {
+        let again = succeed(dir.path(), &in_folder(folder));
+        assert_eq!((&again.stdout, runs(dir.path())), (&first.stdout, 1));
+        let said = again.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let note = "note the data was not found, so it was not compared with that of these runs: ";
+        assert!(said.contains(note) && said.contains("t.csv"), "{said}");
+        assert_eq!(said.matches(note).count(), 1, "{said}");
+        assert!(!said.contains(" train "), "{said}");
+    }
     drop(lock);
 }
 

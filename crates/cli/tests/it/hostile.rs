@@ -285,7 +285,7 @@ fn a_place_for_runs_that_cannot_be_is_refused_with_the_cause_before_data_is_draw
     succeed(dir.path(), &tiny(&["--runs", "new/runs", "--dry-run"]));
     assert!(!dir.path().join("new").exists());
     let long = format!("name={}", "a".repeat(300));
-    refused(dir.path(), &["train", "--set", &long], "it must be 1 to 200 letters, digits");
+    refused(dir.path(), &["train", "--set", &long], "it must be 1 to 200 ASCII letters, digits");
 }
 
 #[test]

@@ -151,7 +151,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         IMAGES,
         "name=../x",
-        "`name` is \"../x\"; it must be 1 to 200 letters, digits, `-` and `_`: it names a folder",
+        "`name` is \"../x\"; it must be 1 to 200 ASCII letters, digits, `-` and `_`: it names a folder",
     ),
     (
         IMAGES,
@@ -163,6 +163,17 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "model.integration_points=[\"all\", \"early\"]",
         "`model.integration_points` is [\"all\", \"early\"]; it must be a list of `early`, \
          `middle` and `late`, none of them twice, or of `all` alone",
+    ),
+    (
+        IMAGES,
+        "model.gate={kind=\"adaptive\"}",
+        "`model.gate` is a table; it must be `static` or `adaptive`",
+    ),
+    (
+        IMAGES,
+        "seed=18446744073709551615",
+        "`seed` is 18446744073709551615; it must be a whole number of at most 9223372036854775807, \
+         or a text in quotes",
     ),
     (IMAGES, "log.csv=yes", "`log.csv` is \"yes\"; it must be `true` or `false`"),
     (

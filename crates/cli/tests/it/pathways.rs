@@ -28,7 +28,10 @@ fn contributions_are_recorded_by_train_and_shown_by_eval_and_report() {
     assert!(said.stderr.lines().all(|line| line.chars().count() <= 80), "{}", said.stderr);
     // The other checkpoint has other weights.
     let said = succeed(dir.path(), &["eval", name, "--checkpoint", "6"]).stderr;
-    assert!(said.contains("no contributions") && !said.contains("contributions to"), "{said}");
+    assert!(said.contains("contributions are of the served checkpoint, step 12\n"), "{said}");
+    assert!(!said.contains("contributions to") && !said.contains("no contributions"), "{said}");
+    let said = succeed(dir.path(), &["eval", name, "--checkpoint", "12"]).stderr;
+    assert!(said.contains("contributions to 40 test images"), "{said}");
 
     let page = || {
         let said = succeed(dir.path(), &["report", name]).stderr;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::command::{Said, said, succeed, tiny, updraft};
+use crate::command::{Said, TASKS, said, succeed, tiny, updraft};
 use crate::tune::CONFIG;
 
 fn pipe(path: &Path) {
@@ -62,6 +62,41 @@ fn pipes_as_files_of_a_division_and_of_a_study_are_refused() {
         assert_eq!(refused.code, 2, "{}", refused.stderr);
         assert!(refused.stderr.contains("it is not a regular file"), "{}", refused.stderr);
     }
+}
+
+#[test]
+fn a_prediction_replaces_no_pipe_and_no_link_without_a_file() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = TASKS[1].succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
+    let name = trained.to_str().expect("text");
+    fs::write(dir.path().join("t.csv"), "x\n1\n").expect("written");
+    pipe(&dir.path().join("pipe.csv"));
+    std::os::unix::fs::symlink("gone.csv", dir.path().join("dangling.csv")).expect("a link");
+    std::os::unix::fs::symlink("loop.csv", dir.path().join("loop.csv")).expect("a link");
+    for (out, words) in [
+        ("pipe.csv", "`pipe.csv` is not a regular file, and would be replaced by a file"),
+        ("dangling.csv", "`dangling.csv` is a link to a missing file, and would be replaced"),
+        ("loop.csv", "`loop.csv` is a link that cannot be followed, and would be replaced"),
+    ] {
+        for more in [&[][..], &["--dry-run"]] {
+            let refused =
+                run(dir.path(), &[&["predict", name, "t.csv", "--out", out][..], more].concat());
+            assert_eq!(refused.code, 2, "{}", refused.stderr);
+            assert!(refused.stderr.contains(words), "{}", refused.stderr);
+        }
+        let left = fs::symlink_metadata(dir.path().join(out)).expect("it is there");
+        assert!(!left.is_file(), "`{out}` was replaced");
+    }
+}
+
+#[test]
+fn a_dry_run_says_that_a_page_that_is_a_pipe_needs_a_reader() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    pipe(&dir.path().join("page.html"));
+    let said = run(dir.path(), &["lr-find", "--page", "page.html", "--dry-run"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let words = "would write  page.html, a pipe, if a process reads it";
+    assert!(said.stdout.contains(words), "{}", said.stdout);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::message::{foreign, names};
+use super::message::{cause_of, foreign, names};
 use crate::error::{DecodeError, FormatError, Place, VolumeError};
 use crate::link_loop::system_message;
 use crate::table::TableError;
@@ -379,7 +379,7 @@ pub enum DataError {
         batch: usize,
     },
     /// A saved state belongs to a stream with other settings.
-    #[error("{}; resume with the settings of the run", foreign(.setting, .loader, .state))]
+    #[error("{}; resume with {} of the run", foreign(.setting, .loader, .state), cause_of(.setting))]
     ForeignState {
         /// The first setting that differs: `seed`, `batch`, `order`, `last batch`, `samples`,
         /// `source fingerprint` or `sample settings fingerprint`.

@@ -16,6 +16,15 @@ pub(super) fn foreign(setting: &str, loader: &str, state: &str) -> String {
     }
 }
 
+/// What must be as it was for a setting of a loader to be that of its state.
+pub(super) fn cause_of(setting: &str) -> &'static str {
+    match setting {
+        "source fingerprint" => "the data",
+        "samples" => "the data and the settings",
+        _ => "the settings",
+    }
+}
+
 /// The first ten names in backticks, and how many more there are.
 pub(super) fn names(names: &[String]) -> String {
     const SHOWN: usize = 10;

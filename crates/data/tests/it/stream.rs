@@ -177,7 +177,8 @@ fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
     ] {
         let error = Loader::try_new(images, config).unwrap().resume(&state).unwrap_err();
         let start = "the loader state was taken with";
-        let remedy = "resume with the settings of the run";
+        let of_data = if message.starts_with("samples") { "the data and " } else { "" };
+        let remedy = format!("resume with {of_data}the settings of the run");
         assert_eq!(error.to_string(), format!("{start} {message}; {remedy}"));
     }
     let augment = Loader::try_new(images(60), config().with_augment(Vec::new())).unwrap();
@@ -188,6 +189,8 @@ fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
     let reordered: Vec<usize> = (0..60).rev().collect();
     let other = Subset::try_new(images(60), reordered).unwrap();
     let other = Loader::try_new(Arc::new(other), config()).unwrap();
+    let message = other.resume(&state).unwrap_err().to_string();
+    assert!(message.ends_with("; resume with the data of the run"), "{message}");
     let setting = "source fingerprint";
     assert!(
         matches!(other.resume(&state), Err(DataError::ForeignState { setting: s, .. }) if s == setting)

@@ -21,7 +21,7 @@ impl<'a> Fault<'a> {
         while let Some(inner) = fault.culprit::<T>() {
             fault.path.push(inner);
         }
-        let is_of_kind = fault.value().get("kind").is_some();
+        let is_of_kind = fault.value().get("kind").is_some() && !fault.is_name::<T>();
         if is_of_kind && message.starts_with("unknown variant ") {
             fault.path.push("kind".to_owned());
         }
@@ -31,6 +31,19 @@ impl<'a> Fault<'a> {
     /// The wrong value.
     pub(super) fn value(&self) -> &'a Value {
         at(self.whole, &self.path)
+    }
+
+    /// The wrong value as an error shows it: a table that is given as a name is only called one.
+    pub(super) fn shown<T: DeserializeOwned>(&self) -> String {
+        match self.value() {
+            Value::Table(_) if self.is_name::<T>() => "a table".to_owned(),
+            value => value.to_string(),
+        }
+    }
+
+    /// Whether the value must be one of several names.
+    fn is_name<T: DeserializeOwned>(&self) -> bool {
+        self.choices::<T>(Value::String(String::new())).is_some()
     }
 
     /// The table with a key that it cannot have, by its path, and that key.
@@ -76,7 +89,7 @@ impl<'a> Fault<'a> {
 
     /// The key of the wrong table without which serde reports another error.
     fn culprit<T: DeserializeOwned>(&self) -> Option<String> {
-        if self.choices::<T>(Value::String(String::new())).is_some() {
+        if self.is_name::<T>() {
             return None;
         }
         let table = self.value().as_table().filter(|_| !self.message.starts_with("missing field "));
@@ -174,6 +187,7 @@ mod tests {
             ("\"a.b\" = { weight = true }\na = {}", "a.b.weight", "a number"),
             ("a = 3", "a", "a table"),
             ("a = { policy = {} }", "a.policy", "`refuse` or `skip`"),
+            ("a = { policy = { kind = \"skip\" } }", "a.policy", "`refuse` or `skip`"),
             ("a = { policy = 3 }", "a.policy", "`refuse` or `skip`"),
             ("a = { policy = \"no\" }", "a.policy", "`refuse` or `skip`"),
             ("a = { loss = [0] }", "a.loss", "a table with `kind`: `plain` or `focal`"),

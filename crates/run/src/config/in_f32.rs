@@ -10,6 +10,11 @@ pub(crate) fn is_above_0_in_f32(number: &f64) -> bool {
     *number > 0.0 && (*number as f32).is_normal()
 }
 
+/// Whether a number is 0, or above 0 with all of its digits in f32.
+pub(crate) fn is_0_or_above_in_f32(number: &f64) -> bool {
+    *number == 0.0 || is_above_0_in_f32(number)
+}
+
 /// Whether a number is finite in f32.
 pub(crate) fn is_finite_in_f32(number: &f64) -> bool {
     (*number as f32).is_finite()

@@ -31,7 +31,9 @@ pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, Worker
 pub use distributed::{BatchNormPlan, DistributedPlan, WirePlan};
 pub use edits::Edited;
 pub use error::ConfigError;
-pub(crate) use in_f32::{ABOVE_0_IN_F32, is_above_0_in_f32, is_finite_in_f32};
+pub(crate) use in_f32::{
+    ABOVE_0_IN_F32, is_0_or_above_in_f32, is_above_0_in_f32, is_finite_in_f32,
+};
 pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};
 pub use key_table::key_table;
 pub use layers::Layer;

@@ -31,7 +31,7 @@ const TASK: Key<String> =
 const NAME: Key<String> = Key::new("name", "part of the run folder's name")
     .default(r#""run""#)
     .edit(Edit::Free)
-    .check("1 to 200 letters, digits, `-` and `_`: it names a folder", |name| {
+    .check("1 to 200 ASCII letters, digits, `-` and `_`: it names a folder", |name| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         (1..=200).contains(&name.len()) && name.chars().all(is_plain)
     });

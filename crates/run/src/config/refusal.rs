@@ -140,7 +140,7 @@ impl Settings {
             return self.refuse_unknown_inner(&whole(table), unknown, fault.kind(table), known);
         }
         if !fault.path.is_empty() {
-            return self.refuse(&whole(&fault.path), fault.value(), fault.expected::<T>());
+            return self.refuse(&whole(&fault.path), fault.shown::<T>(), fault.expected::<T>());
         }
         let expected = match (key.expected(), fault.expected::<T>()) {
             (_, table) if table.starts_with(A_KIND) => table,
@@ -155,7 +155,7 @@ impl Settings {
             }
             (whole, _) => whole.to_owned(),
         };
-        self.refuse(name, value, expected)
+        self.refuse(name, fault.shown::<T>(), expected)
     }
 
     /// An error about a key that a table inside a value cannot have.

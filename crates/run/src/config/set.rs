@@ -18,10 +18,12 @@ pub(super) struct Set {
 
 impl Set {
     /// Parses `a.b.c=value`. As in TOML, a name with dots has quotes. The value is TOML, or text if
-    /// it does not parse; without a value the key is removed.
+    /// it does not parse; without a value the key is removed. A whole number that TOML does not have is
+    /// no text.
     ///
     /// # Errors
-    /// [`ConfigError::Set`], and [`ConfigError::Value`] for a key that only files can give.
+    /// [`ConfigError::Set`], and [`ConfigError::Value`] for a key that only files can give and for a
+    /// whole number out of the range of i64.
     pub(super) fn parse(text: &str) -> Result<Self, ConfigError> {
         let malformed = || ConfigError::Set { option: "--set", given: text.to_owned() };
         let end = end_of_key(text).ok_or_else(malformed)?;
@@ -31,8 +33,23 @@ impl Set {
             let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok();
             parsed.and_then(|mut table| table.remove("v"))
         };
-        let value = (!value.is_empty())
-            .then(|| parsed().unwrap_or_else(|| Value::String(value.to_owned())));
+        let given = value;
+        let value = (!given.is_empty()).then(|| parsed().ok_or(given));
+        let value = match value {
+            Some(Err(text)) => match bound_of_long(text) {
+                Some(bound) => {
+                    return Err(ConfigError::Value {
+                        place: String::new(),
+                        key: names.join("."),
+                        value: text.to_owned(),
+                        expected: format!("a whole number of {bound}, or a text in quotes"),
+                    });
+                }
+                None => Some(Value::String(text.to_owned())),
+            },
+            Some(Ok(value)) => Some(value),
+            None => None,
+        };
         if names[0] == INHERIT {
             return Err(ConfigError::Value {
                 place: String::new(),
@@ -100,6 +117,18 @@ impl Set {
     }
 }
 
+/// The limit that a whole number exceeds, if it is one that TOML does not have.
+fn bound_of_long(text: &str) -> Option<String> {
+    let number = text.replace('_', "");
+    let digits = number.strip_prefix(['+', '-']).unwrap_or(&number);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let is_long = is_whole && number.parse::<i64>().is_err();
+    is_long.then(|| match number.starts_with('-') {
+        true => format!("at least {}", i64::MIN),
+        false => format!("at most {}", i64::MAX),
+    })
+}
+
 /// The place of the first `=` outside of quotes.
 fn end_of_key(text: &str) -> Option<usize> {
     let mut quote = None;
@@ -160,6 +189,26 @@ mod tests {
         let inside = Set::parse("train.epochs.more=3").expect("a key");
         let refused = inside.apply(&mut table.clone());
         assert!(matches!(refused, Err(ConfigError::Set { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_whole_number_that_is_too_long_is_no_text() {
+        for (set, words) in [
+            (
+                "seed=18446744073709551615",
+                "`seed` is 18446744073709551615; it must be a whole number of at most \
+                 9223372036854775807, or a text in quotes",
+            ),
+            ("train.epochs=+18_446_744_073_709_551_616", "at most 9223372036854775807"),
+            ("seed=-9223372036854775809", "at least -9223372036854775808"),
+        ] {
+            let error = Set::parse(set).expect_err("too long").to_string();
+            assert!(error.contains(words) && !error.contains('"'), "{set}: {error}");
+        }
+        let table = applied("", &["a=9223372036854775807", "b=007", "c='18446744073709551615'"]);
+        assert_eq!(table["a"].as_integer(), Some(i64::MAX));
+        assert_eq!(table["b"].as_str(), Some("007"));
+        assert_eq!(table["c"].as_str(), Some("18446744073709551615"));
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub struct Trained {
     pub ending: Ending,
     /// The score of the served model on the test data; `None` for a run that was stopped.
     pub test: Option<Evaluation>,
-    /// Wall time in seconds since [`Training::began`].
+    /// Wall time of this process in seconds since [`Training::began`].
     pub wall_s: f64,
     /// Processor seconds since then, if the system reports them.
     pub cpu_s: Option<f64>,
@@ -145,6 +145,8 @@ struct Summary<'a> {
     test: &'a Option<Evaluation>,
     /// Seconds from the start of the command until the first batch.
     first_batch_s: Option<f64>,
+    /// Updates before the run was resumed; `wall_s` and `cpu_s` are the times since then.
+    earlier_steps: u64,
     wall_s: f64,
     cpu_s: Option<f64>,
     peak_resident_bytes: Option<u64>,
@@ -163,9 +165,8 @@ pub(super) fn train<W: Workload>(
     if let Some(setting) = plan.task.needs_single_rank().filter(|_| count > 1) {
         return Err(RunError::SingleRank(setting));
     }
-    let is_first = rank == 0;
     let (started, cpu_before) = began;
-    let task = workload.task();
+    let (is_first, task) = (rank == 0, workload.task());
     // Take the lock before reading the run, because another process may be writing it.
     let mut held = resumed.as_ref().filter(|_| is_first).map(RunFolder::lock).transpose()?;
     if let (Some(folder), true) = (&resumed, is_first) {
@@ -287,8 +288,7 @@ pub(super) fn train<W: Workload>(
         }),
         false => None,
     };
-    let mut failure = None;
-    let mut first_batch_s = None;
+    let (mut failure, mut first_batch_s) = (None, None);
     let begun_at = run.step();
     let before_training = started.elapsed().as_secs_f64();
     let mut watch = |event: &Event, model: &W::Model| {
@@ -331,11 +331,10 @@ pub(super) fn train<W: Workload>(
         // The run was finished before: the weights were not checked.
         refuse_non_finite(&served, &folder)?;
     }
-    let wall_s = |started: Instant| started.elapsed().as_secs_f64();
     let cpu_s = || cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
     let is_earlier = checkpoint_step(&checkpoint).is_some_and(|step| step < steps);
     let Some(mut record) = record else {
-        let (wall_s, cpu_s) = (wall_s(started), cpu_s());
+        let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
         return Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier });
     };
     record.finish()?;
@@ -353,7 +352,7 @@ pub(super) fn train<W: Workload>(
         write_pictures(&folder, &pictures)?;
         contributions.map_or(Ok(()), |found| found.write(&folder, plan))?;
     }
-    let (wall_s, cpu_s) = (wall_s(started), cpu_s());
+    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
     folder.write_json(
         SUMMARY,
         &Summary {
@@ -367,6 +366,7 @@ pub(super) fn train<W: Workload>(
             test_samples: about.test_samples,
             test: &test,
             first_batch_s,
+            earlier_steps: begun_at,
             wall_s,
             cpu_s,
             peak_resident_bytes: updraft_device::memory().peak_resident_bytes,

@@ -2,7 +2,7 @@
 
 use updraft_kan::Penalty;
 
-use crate::config::{ConfigError, Edit, Key, Settings};
+use crate::config::{ConfigError, Edit, Key, Settings, is_0_or_above_in_f32};
 
 /// `model.penalty`, with what a task says of it.
 pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
@@ -14,8 +14,9 @@ pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
             ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
         ])
         .edit(Edit::Reported)
-        .check("a table with `l1`, `entropy` or `roughness`, each finite and at least 0, and one above 0", |penalty| {
-            penalty.is_valid() && !penalty.is_zero()
+        .check("a table with `l1`, `entropy` or `roughness`, each 0 or in the range of f32, 1.2e-38 to 3.4e38, and one above 0", |penalty| {
+            let weights = [penalty.l1, penalty.entropy, penalty.roughness];
+            weights.iter().all(is_0_or_above_in_f32) && !penalty.is_zero()
         })
 }
 

@@ -10,6 +10,7 @@ use updraft_data::{DataError, Delimiter, TableWriter};
 use super::loaded_model::{Outcome, Predicted, PredictedValue};
 use super::table_prediction::{TablePrediction, WrittenTable};
 use crate::error::RunError;
+use crate::irregular_output::refuse_irregular;
 
 /// The bytes that are read of an existing table beyond several times its header, for quotes.
 const QUOTES: u64 = 4096;
@@ -83,7 +84,7 @@ impl PredictionColumns {
     /// Returns an error for an output that exists and does not begin with these columns.
     fn refuse_other(&self, request: &TablePrediction) -> Result<(), RunError> {
         let path = &request.output;
-        // Opening a pipe would wait.
+        refuse_irregular(path)?;
         if !path.is_file() {
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl PredictionTable {
     ///
     /// # Errors
     /// [`RunError::Unusable`] for an existing file with other columns, which no prediction of this
-    /// run has written, and [`RunError::Io`] for a file that cannot be written.
+    /// run has written, or for something that is not a regular file, and [`RunError::Io`] for a file that cannot be written.
     pub fn create(
         request: &TablePrediction,
         columns: &PredictionColumns,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use image::{Rgb, RgbImage};
 use updraft_data::{Image, decode};
-use updraft_run::{ConfigError, Plan, Planned, TASKS, TrainedModel};
+use updraft_run::{ConfigError, Opening, Plan, Planned, TASKS, TrainedModel};
 use updraft_trainer::Ending;
 
 use crate::any_run::contents;
@@ -73,6 +73,27 @@ fn a_run_of_many_classes_stopped_within_an_epoch_ends_in_the_bits_of_the_whole_o
             serde_json::from_slice(&whole.folder.read("classes.json").expect("a file"))
                 .expect("names");
         assert_eq!((classes.len(), classes[119].as_str()), (120, "n00000119"));
+    }
+}
+
+#[test]
+fn data_of_one_class_is_refused_by_its_folder_with_that_class() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    folders(dir.path(), 1);
+    fs::write(dir.path().join("list.csv"), "path,class\ntrain/n00000000/0.JPEG,cat\n")
+        .expect("written");
+    let manifest = ["data.source=manifest", "data.train=list.csv", "data.resize="];
+    for (sets, file, class) in [
+        (&[][..], "train", "n00000000"),
+        (&["data.test=", "data.test_fraction=0.5"], "train", "n00000000"),
+        (&[&manifest[..], &["data.test=", "data.test_fraction=0.5"]].concat(), "list.csv", "cat"),
+    ] {
+        let plan = small("imagenet.toml", dir.path(), sets);
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        let error = plan.task.open(&plan, opening).err().expect("refused").to_string();
+        let path = dir.path().join(file);
+        let words = format!("`{}` has one class, `{class}`; a classifier needs at", path.display());
+        assert!(error.starts_with(&words), "{error}");
     }
 }
 

@@ -219,7 +219,7 @@ fn a_penalty_or_a_gate_that_a_network_does_not_have_is_refused() {
         ["entropy = 0.0", "entropy = -1.0, balance = 1.0", "balance = inf", "entropy = 1e300"]
     {
         let message = refusal(&format!("penalty = {{ {weights} }}"));
-        let expected = "each finite in f32 and at least 0, and one above 0";
+        let expected = "each 0 or in the range of f32, 1.2e-38 to 3.4e38, and one above 0";
         assert!(message.contains("`model.penalty`") && message.contains(expected), "{message}");
     }
     for (model, key) in [

@@ -179,7 +179,7 @@ fn a_penalty_that_does_nothing_or_has_no_splines_is_refused() {
     };
     for weights in ["l1 = 0.0", "l1 = -1.0, entropy = 1.0", "roughness = inf"] {
         let message = refusal(&format!("kind = \"kan\"\npenalty = {{ {weights} }}"));
-        let expected = "each finite and at least 0, and one above 0";
+        let expected = "each 0 or in the range of f32, 1.2e-38 to 3.4e38, and one above 0";
         assert!(message.contains("`model.penalty`") && message.contains(expected), "{message}");
     }
     let message = refusal("kind = \"mlp\"\npenalty = { l1 = 1.0 }");

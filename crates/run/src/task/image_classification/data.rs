@@ -1,6 +1,6 @@
 //! The images of a run at the plan's size, and the loaders that deliver them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use updraft_data::{
@@ -11,7 +11,7 @@ use updraft_data::{
 use super::ImagePlan;
 use super::cache::{CacheBuilder, SizedSet};
 use super::data_plan::DataPlan;
-use super::sources::{Opened, open_sources};
+use super::sources::{Opened, find_sources, open_sources};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -48,7 +48,14 @@ impl ImageData {
     pub(super) fn open(plan: &DataPlan, seed: u64, opening: Opening<'_>) -> Result<Self, RunError> {
         let Opening { dir, run, progress: report } = opening;
         let mut notes = Vec::new();
-        match open_sources((plan, seed), dir, &mut notes, report)? {
+        let opened = open_sources((plan, seed), dir, &mut notes, report)?;
+        // The data of a run is compared with the run's classes instead.
+        if run.is_none() {
+            let (Opened::Apart { train: images, .. } | Opened::Together { all: images, .. }) =
+                &opened;
+            refuse_one_class(images.classes(), &find_sources(plan, dir)?)?;
+        }
+        match opened {
             Opened::Apart { train, test } => {
                 let images = train.len() + test.len();
                 let mut caches = CacheBuilder { data: plan, images, notes: &mut notes };
@@ -125,6 +132,17 @@ pub(super) fn classes_of(folder: &RunFolder) -> Result<Vec<String>, RunError> {
         return Err(RunError::Unusable { reason });
     }
     Ok(classes)
+}
+
+/// Returns an error for training data of one class, in the first of the files.
+fn refuse_one_class(classes: &[String], files: &[PathBuf]) -> Result<(), RunError> {
+    let ([class], [file, ..]) = (classes, files) else { return Ok(()) };
+    let reason = format!(
+        "`{}` has one class, `{class}`; a classifier needs at least two: add images of another \
+         class, or name data that has several",
+        file.display()
+    );
+    Err(RunError::Unusable { reason })
 }
 
 /// Returns an error for data with other classes than the run's.

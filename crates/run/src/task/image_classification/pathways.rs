@@ -4,7 +4,7 @@ use updraft_integration::{
     BrightnessKind, Depth, DualPathwayConfig, GateKind, IntegrationPoint, WeightPenalty,
 };
 
-use crate::config::{ConfigError, Edit, Key, Settings, is_finite_in_f32};
+use crate::config::{ConfigError, Edit, Key, Settings, is_0_or_above_in_f32};
 
 pub(super) const DEPTH: Key<Depth> =
     Key::new("model.depth", "dual-pathway and single-pathway only: `shallow`, two stages of one block; `medium`, three of two; or `deep`, four of 2, 3, 4 and 2")
@@ -40,10 +40,10 @@ pub(super) const PENALTY: Key<WeightPenalty> = Key::new(
 ])
 .edit(Edit::Reported)
 .check(
-    "a table with `entropy` or `balance`, each finite in f32 and at least 0, and one above 0",
+    "a table with `entropy` or `balance`, each 0 or in the range of f32, 1.2e-38 to 3.4e38, and one above 0",
     |penalty| {
-        let is_in_range = [penalty.entropy, penalty.balance].iter().all(is_finite_in_f32);
-        penalty.is_valid() && is_in_range && !penalty.is_zero()
+        let is_in_range = [penalty.entropy, penalty.balance].iter().all(is_0_or_above_in_f32);
+        is_in_range && !penalty.is_zero()
     },
 );
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use updraft_data::{FileIdentity, TiffCompression, TiffWriteConfig, tiff_software};
 
 use crate::error::RunError;
+use crate::irregular_output::refuse_irregular;
 use crate::task::FilePrediction;
 
 /// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
@@ -57,6 +58,7 @@ pub(in crate::task) fn check(request: &FilePrediction) -> Result<(), RunError> {
         let reason = format!("`{}` is a folder; name a file to write", folder.display());
         return Err(RunError::Unusable { reason });
     }
+    all.into_iter().flatten().try_for_each(|path| refuse_irregular(path))?;
     let images = [Some(&request.output), files.map(|files| &files.labels)];
     if let Some(other) = images.into_iter().flatten().find(|path| is_other_file(path)) {
         let reason = format!(
@@ -108,8 +110,8 @@ fn is_other_file(path: &Path) -> bool {
     read.is_ok() && !matches!(&start, b"II" | b"MM")
 }
 
-/// Whether a prediction has written a file; `true` for what has no content to lose: no file, an empty
-/// one, a pipe or a device.
+/// Whether a prediction has written a file; `true` for what has no content to lose: no file, or an
+/// empty one.
 ///
 /// # Errors
 /// If the file cannot be read.
