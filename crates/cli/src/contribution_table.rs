@@ -23,7 +23,7 @@ pub(crate) fn show(folder: &RunFolder, plan: &Plan, asked: Option<u64>, display:
     }
 }
 
-/// The step of the checkpoint that a run serves, whichever one was asked for.
+/// The step of the checkpoint that a run serves, also where another one was asked for.
 fn served_step(folder: &RunFolder, plan: &Plan) -> Option<u64> {
     let own = RunFolder::open(folder.path()).ok()?;
     checkpoint_step(&own.served_checkpoint(plan).ok()?)

@@ -128,7 +128,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("targets={a={kind='classes',weight=true}}", "`targets.a.weight` is true; it must be a number"),
     ("targets={a={kind='classes',loss=[0]}}", "`targets.a.loss` is [0]; it must be a table with "),
     ("targets={a={kind='classes',loss='huber'}}", "must be a table with `kind`: one of `mean-"),
-    ("targets={a={kind='classes',missing={}}}", "`targets.a.missing` is a table; it must be `refuse` "),
+    ("targets={a={kind='classes',missing={}}}", "`targets.a.missing` is a table; it must be "),
     ("targets={a={kind='classes',foo=1}}", "unknown key `targets.a.foo`; known here are `classes`"),
     (
         "targets={a={kind='classes',loss={kind='focal',gam=1}}}",

@@ -21,7 +21,7 @@ use crate::ops::norm_convolution::{
 };
 #[cfg(feature = "flex")]
 use crate::ops::of_layer;
-use crate::ops::{self, LayerPath, join_channels};
+use crate::ops::{LayerPath, join_channels};
 
 /// A normalization whose statistics are those of each sample: [`InstanceNorm`] or [`GroupNorm`].
 pub trait SampleNorm: sealed::Norm {
@@ -89,7 +89,7 @@ fn joined_norm<const D: usize>(
     activation: Activation,
     (x, channels): (&Tensor<D>, usize),
     forced: Option<LayerPath>,
-) -> Option<ops::GroupNorm> {
+) -> Option<crate::ops::GroupNorm> {
     let is_usable = |vector: &Param<Tensor<1>>| is_vector(&vector.val(), channels);
     let parameters = norm.parameters();
     let joins = norm.channels() == channels

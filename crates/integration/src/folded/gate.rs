@@ -13,14 +13,13 @@ use crate::weights::Place;
 
 /// How the streams are combined.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a network has a few gates")]
 enum Combination {
     /// Added as they are: the weights are part of the convolutions around the gate.
     Added,
     /// By weights for all samples.
-    Shared(Tensor<1>),
+    Shared(Box<Tensor<1>>),
     /// By weights of each sample.
-    PerSample(Blend),
+    PerSample(Box<Blend>),
 }
 
 /// The integration of the maps of a stage.
@@ -40,7 +39,7 @@ impl FoldedGate {
         let (combination, of_stream) = match report {
             None => {
                 assert_eq!(scales, [1.0; 2], "no factor comes from gates that weight each sample");
-                (Combination::PerSample(gate.blend().clone()), 1.0)
+                (Combination::PerSample(Box::new(gate.blend().clone())), 1.0)
             }
             Some(report) => {
                 let pathways = [report.color / scales[0], report.brightness / scales[1]];
@@ -52,7 +51,7 @@ impl FoldedGate {
                     let all: Vec<f64> = pathways.into_iter().chain(stream).collect();
                     let count = all.len();
                     let given = parameter(all, [count], (&own.device(), own.dtype())).val();
-                    (Combination::Shared(given), 1.0)
+                    (Combination::Shared(Box::new(given)), 1.0)
                 }
             }
         };
@@ -83,7 +82,7 @@ impl FoldedGate {
                 let streams: Vec<_> = maps.apart().into_iter().chain(stream).collect();
                 match weighted {
                     Combination::PerSample(blend) => blend.weights(&streams, pool).blend(streams),
-                    Combination::Shared(weights) => weighted_sum(streams, weights.clone()),
+                    Combination::Shared(weights) => weighted_sum(streams, (**weights).clone()),
                     Combination::Added => unreachable!("matched above"),
                 }
             }
