@@ -1,4 +1,4 @@
-//! What becomes part of the weights, beside the norms.
+//! The options of folding: which parts of the network, beside the norms, become part of the weights.
 
 /// How a network is folded; the norms always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

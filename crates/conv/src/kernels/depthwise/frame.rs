@@ -1,4 +1,4 @@
-//! Planes that are read where they are: zeros around a plane are selected, not stored.
+//! Planes with zeros around them that are not stored: a depthwise convolution reads the plane itself.
 
 use std::ops::Range;
 
