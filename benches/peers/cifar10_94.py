@@ -9,12 +9,14 @@ line has the scores of the test images, plain and with test-time augmentation.
 An archive is decoded with Pillow. A file that `data.cache = { kind = "file", folder = "..." }` wrote
 is read instead if it is given, so that both train on the same bytes: JPEG decoders differ by a level
 or two. `--steps` ends the run early, without scores; schedules are those of the whole run.
+`--checkpoint` names a file that every epoch replaces, and from which the same command resumes.
 """
 
 import argparse
 import io
 import json
 import math
+import os
 import tarfile
 import time
 
@@ -192,11 +194,17 @@ def scores(model, pixels, labels, layout):
     return (right / len(pixels)).tolist()
 
 
+def save(path, state):
+    torch.save(state, path + ".new")
+    os.replace(path + ".new", path)
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("train")
     arguments.add_argument("test")
     arguments.add_argument("--log", default="/dev/stdout")
+    arguments.add_argument("--checkpoint")
     arguments.add_argument("--epochs", type=int, default=10)
     arguments.add_argument("--batch", type=int, default=1024)
     arguments.add_argument("--steps", type=int)
@@ -219,11 +227,17 @@ def main():
     per_epoch = len(pixels) // given.batch
     steps = given.epochs * per_epoch
     is_flipped = torch.randint(0, 2, (len(pixels),), generator=generator).bool()
-    began = time.perf_counter(), time.process_time()
+    first_epoch, step = 0, 0
+    if given.checkpoint and os.path.exists(given.checkpoint):
+        state = torch.load(given.checkpoint)
+        first_epoch, step, is_flipped = state["epoch"], state["step"], state["is_flipped"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        lookahead.slow = state["slow"]
+        generator.set_state(state["generator"])
 
-    with open(given.log, "w") as log:
-        step = 0
-        for epoch in range(given.epochs):
+    with open(given.log, "a" if step else "w") as log:
+        for epoch in range(first_epoch, given.epochs):
             model.whitening.bias.requires_grad = epoch < WHITENING_BIAS_EPOCHS
             order = torch.randperm(len(pixels), generator=generator)
             for begin in range(0, per_epoch * given.batch, given.batch):
@@ -257,10 +271,20 @@ def main():
                     "cpu_s": time.process_time() - processor,
                 }
                 print(json.dumps(line), file=log, flush=True)
-        wall, processor = time.perf_counter() - began[0], time.process_time() - began[1]
+            if given.checkpoint:
+                state = {
+                    "epoch": epoch + 1,
+                    "step": step,
+                    "is_flipped": is_flipped,
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "slow": lookahead.slow,
+                    "generator": generator.get_state(),
+                }
+                save(given.checkpoint, state)
         test, truth = pixels_of(given.test)
         plain, averaged = scores(model, test, truth, layout)
-        last = {"accuracy": plain, "accuracy_tta": averaged, "wall_s": wall, "cpu_s": processor}
+        last = {"accuracy": plain, "accuracy_tta": averaged}
         print(json.dumps(last), file=log, flush=True)
 
 
