@@ -4,6 +4,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use updraft_trainer::{Freeze, TrainError};
 
+#[cfg(feature = "flex")]
+use super::training_device::training_device;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::task::Workload;
@@ -11,7 +13,8 @@ use crate::task::Workload;
 /// A model for a new run, or for one that is resumed and loads its parameters afterwards.
 ///
 /// The parameters of a new run are drawn here: burn draws them when they are first used, so that they
-/// would depend on the number of ranks, on dropout and on averages.
+/// would depend on the number of ranks, on dropout and on averages. They are drawn on the CPU and
+/// moved, where the build has burn's `flex`, so that a seed gives the same model on every device.
 ///
 /// In a box, because models are large values on the stack.
 pub(super) fn new_model<W: Workload>(
@@ -20,17 +23,44 @@ pub(super) fn new_model<W: Workload>(
     device: &Device,
     is_resumed: bool,
 ) -> Result<Box<W::Model>, RunError> {
-    let new = workload.init(device);
-    refuse_too_large(new.num_params())?;
     let model = match is_resumed {
-        true => new,
-        false => {
-            new.visit(&mut Draw);
-            workload.prepare(plan, new, device)?
-        }
+        true => checked(workload.init(device))?,
+        false => workload.prepare(plan, drawn(workload, plan, device)?, device)?,
     };
     check_frozen(plan, &model)?;
     Ok(Box::new(plan.precision.autocast(model)))
+}
+
+/// A model whose parameters are drawn, on its device.
+fn drawn<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    device: &Device,
+) -> Result<W::Model, RunError> {
+    let origin = origin(plan, device);
+    if origin != *device {
+        origin.seed(plan.seed);
+    }
+    let new = checked(workload.init(&origin))?;
+    new.visit(&mut Draw);
+    Ok(if origin == *device { new } else { new.fork(device) })
+}
+
+/// Where parameters are drawn.
+#[cfg(feature = "flex")]
+fn origin(plan: &Plan, _: &Device) -> Device {
+    training_device(plan, Device::flex())
+}
+
+#[cfg(not(feature = "flex"))]
+fn origin(_: &Plan, device: &Device) -> Device {
+    device.clone()
+}
+
+/// The model, or an error if it is too large for the machine.
+fn checked<M: Module>(model: M) -> Result<M, RunError> {
+    refuse_too_large(model.num_params())?;
+    Ok(model)
 }
 
 /// Uses every parameter once, in module order.
