@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use updraft_device::Selection;
+use updraft_device::{MemoryOwner, PeakSampler, Selection, clean_up};
 use updraft_run::{AnyWorkload, AutoBatchPlan, Plan, Registry};
 use updraft_trainer::{BatchFound, BatchSearch, Fit};
 
@@ -25,10 +26,13 @@ use crate::wrap::hanging;
 /// The result of trying a batch size in a process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
-    /// Its peak memory: what the device's allocator reserved, or the resident memory of the
-    /// process on devices that compute there.
+    /// Its peak memory: what the allocator of the device reserved, or the resident memory of the
+    /// process on devices that compute in the machine's.
     peak_bytes: u64,
 }
+
+/// The interval at which the memory of a device is sampled.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// A peak is close to the budget from a twentieth below it.
 ///
@@ -44,7 +48,7 @@ pub(crate) struct Trial<'a> {
     /// The properties of the data that the model depends on.
     signature: Value,
     search: BatchSearch,
-    /// The memory limit of a process.
+    /// The memory limit of a process, of the device if it has memory of its own.
     pub(crate) budget_bytes: u64,
     /// The source of the budget.
     budget: &'static str,
@@ -58,8 +62,8 @@ impl<'a> Trial<'a> {
     /// A search with the settings of the plan or their defaults; `budget_mib` is `--budget-mib`.
     ///
     /// # Errors
-    /// An error for fewer training samples than the smallest batch, and if the memory of the system
-    /// is unknown.
+    /// An error for fewer training samples than the smallest batch, and if the free memory of the
+    /// device is unknown.
     pub(crate) fn new(
         plan: &'a Plan,
         workload: &dyn AnyWorkload,
@@ -132,7 +136,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The memory of a step of a size that was tried.
-    fn needed_bytes(&self, batch: usize) -> Option<u64> {
+    pub(crate) fn needed_bytes(&self, batch: usize) -> Option<u64> {
         self.peaks.borrow().get(&batch).copied()
     }
 
@@ -232,18 +236,46 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     let (signature, plan) = text.split_once('\n').ok_or_else(|| anyhow!("no plan was given"))?;
     let signature = serde_json::from_str(signature).context("no signature was given")?;
     let plan = Plan::read(registry, plan, Path::new("plan"), &[])?.plan;
-    let (device, _) = choose(&plan.device)?;
+    let (device, selection) = choose(&plan.device)?;
+    let owner = selection.facts.map_or(MemoryOwner::Machine, |facts| facts.memory_owner);
+    let sampler = match owner {
+        MemoryOwner::Device => Some(PeakSampler::start(&device, INTERVAL)?),
+        MemoryOwner::Machine => None,
+    };
     plan.rehearse(&signature, &device, batch)?;
-    let reserved = device.memory_pool_usage().map(|usage| usage.bytes_reserved);
-    let peak_bytes = reserved.or(updraft_device::memory().peak_resident_bytes);
-    let peak_bytes = peak_bytes
-        .ok_or_else(|| anyhow!("this system does not report how much memory a process holds"))?;
+    let reserved = sampler.map(PeakSampler::stop).transpose()?.and_then(|it| it.reserved_bytes);
+    let peak_bytes = peak_of(owner, reserved, updraft_device::memory().peak_resident_bytes)?;
+    clean_up(&device)?;
     Ok(serde_json::to_string(&Tried { peak_bytes })?)
+}
+
+/// The peak memory that a budget is about, of those that are known.
+fn peak_of(owner: MemoryOwner, reserved: Option<u64>, resident: Option<u64>) -> Result<u64> {
+    match owner {
+        MemoryOwner::Device => reserved.ok_or_else(|| {
+            anyhow!(
+                "the backend of the device does not report how much memory it holds; set \
+                 `train.batch` to a number"
+            )
+        }),
+        MemoryOwner::Machine => resident
+            .ok_or_else(|| anyhow!("this system does not report how much memory a process holds")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peak_is_of_the_memory_that_the_device_computes_in() {
+        let of = |owner, reserved| peak_of(owner, reserved, Some(2000));
+        assert_eq!(of(MemoryOwner::Device, Some(70)).expect("known"), 70);
+        assert_eq!(of(MemoryOwner::Machine, Some(70)).expect("known"), 2000);
+        assert_eq!(of(MemoryOwner::Machine, None).expect("known"), 2000);
+        let error = of(MemoryOwner::Device, None).expect_err("not known").to_string();
+        assert!(error.contains("`train.batch`"), "{error}");
+    }
 
     #[test]
     fn a_peak_close_to_the_budget_is_measured_twice() {

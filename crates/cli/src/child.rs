@@ -71,12 +71,16 @@ pub(crate) fn says_out_of_memory(said: &str) -> bool {
         "out of memory",
         "out-of-memory",
         "outofmemory",
+        "out_of_memory",
         "out of device memory",
         "can't allocate buffer",
         "memory allocation",
         "failed to allocate",
     ];
-    words.iter().any(|words| said.contains(words))
+    // HIP's number of `hipErrorOutOfMemory`.
+    let mut of_hip = said.split("hipmalloc failed with status ").skip(1);
+    let is_full = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next() == Some("2");
+    words.iter().any(|words| said.contains(words)) || of_hip.any(is_full)
 }
 
 /// Asks for a stop when the command that started this process sends a line, and ends the process when
@@ -134,6 +138,25 @@ mod tests {
         for number in [2, 13] {
             let cause = std::io::Error::from_raw_os_error(number);
             assert!(!says_storage_failed(&format!("cannot read `a`: {cause}")), "{cause}");
+        }
+    }
+
+    #[test]
+    fn the_errors_of_devices_without_memory_are_known_by_their_words() {
+        // As burn's backends print them: CubeCL 0.11's errors of allocations and launches, of CUDA,
+        // Vulkan and wgpu, and the status of HIP.
+        for said in [
+            "out of device memory allocating 1099511627776 bytes",
+            "can't allocate buffer of size: 4294967296",
+            "An out-of-memory error happened during launch",
+            "wgpu error: Out of Memory",
+            "hipMalloc failed with status 2\n",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+        ] {
+            assert!(says_out_of_memory(&format!("thread 'main' panicked:\n{said}")), "{said}");
+        }
+        for other in ["expected 2 axes, got 3", "hipMalloc failed with status 209"] {
+            assert!(!says_out_of_memory(other), "{other}");
         }
     }
 

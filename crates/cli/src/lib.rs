@@ -7,6 +7,7 @@ mod child;
 mod command;
 mod contribution_table;
 mod device;
+mod device_panic;
 mod endure;
 mod found_batches;
 mod json;
@@ -128,10 +129,12 @@ where
     if !arguments.dry_run {
         stop::block_scheduler_signals();
     }
-    allocator::advise(arguments.command.memory_advice());
+    let advice = arguments.command.memory_advice();
+    allocator::advise(advice);
+    let command = || threads::on_reserved_stack(|| execute(registry, &arguments));
     match threads::check()
         .and_then(|()| threads::start())
-        .and_then(|()| threads::on_reserved_stack(|| execute(registry, &arguments)))
+        .and_then(|()| device_panic::with_memory_errors(advice, command))
     {
         Ok(()) => 0,
         Err(error) => ended(&error),

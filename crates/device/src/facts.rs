@@ -19,6 +19,8 @@ pub struct Facts {
     pub target: Option<String>,
     /// The PCI address of the card behind it: two devices with one address are one card.
     pub card: Option<String>,
+    /// Whose memory the next two numbers are about.
+    pub memory_owner: MemoryOwner,
     /// Total memory in bytes; of a CPU, at most the limit of the control group.
     pub memory_total_bytes: Option<u64>,
     /// Free memory in bytes.
@@ -27,6 +29,18 @@ pub struct Facts {
     pub dtypes: Vec<DtypeFacts>,
     /// How a captured graph is replayed.
     pub graph_capture: GraphCapture,
+}
+
+/// Whose memory a device computes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryOwner {
+    /// The machine's: of a CPU, and of an adapter that emulates a GPU on it.
+    Machine,
+    /// The device's own, which [`clean_up`](crate::clean_up) and
+    /// [`PeakSampler`](crate::PeakSampler) report on; a GPU that shares memory with the processor
+    /// counts as well.
+    Device,
 }
 
 /// What a device supports for a dtype; burn reports the three separately.
@@ -76,6 +90,10 @@ pub(crate) fn describe(backend: Backend, device: &Device) -> (Option<String>, bo
         driver: None,
         target: identity.target,
         card: identity.address,
+        memory_owner: match is_cpu || is_software {
+            true => MemoryOwner::Machine,
+            false => MemoryOwner::Device,
+        },
         memory_total_bytes: None,
         memory_free_bytes: None,
         dtypes: dtypes(device),
@@ -85,7 +103,7 @@ pub(crate) fn describe(backend: Backend, device: &Device) -> (Option<String>, bo
             _ => GraphCapture::Replayed,
         },
     };
-    if is_cpu || is_software {
+    if facts.memory_owner == MemoryOwner::Machine {
         let memory = memory();
         facts.memory_total_bytes = memory.total_bytes;
         facts.memory_free_bytes = memory.available_bytes;

@@ -17,7 +17,7 @@ mod spec;
 pub use spec::{Backend, DeviceId, DeviceSpec};
 
 // Listing devices.
-pub use facts::{DtypeFacts, Facts, GraphCapture};
+pub use facts::{DtypeFacts, Facts, GraphCapture, MemoryOwner};
 pub use measure::{MatmulRate, Measured, Spread, measure, measure_dtypes};
 pub use probe::{Card, Inventory, InventoryEntry, State, probe};
 

@@ -191,7 +191,7 @@ pub(crate) fn enumerate(backend: Backend) -> Vec<Device> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::GraphCapture;
+    use crate::facts::{GraphCapture, MemoryOwner};
 
     const ID: DeviceId = DeviceId { backend: Backend::Cuda, index: 0 };
 
@@ -209,6 +209,7 @@ mod tests {
                 driver: None,
                 target: None,
                 card: Some(card.to_owned()),
+                memory_owner: MemoryOwner::Device,
                 memory_total_bytes: None,
                 memory_free_bytes: None,
                 dtypes: Vec::new(),

@@ -336,8 +336,11 @@ pub enum RunError {
         /// The reason.
         cause: Cause,
     },
-    /// The memory of the system is not known.
-    #[error("this system does not report its memory; set `train.auto_batch.budget_mib`")]
+    /// The free memory of the device, or of the system that it is part of, is not known.
+    #[error(
+        "the free memory of the device is not known: neither its driver nor the system reports it; \
+         set `train.auto_batch.budget_mib`, or give `--budget-mib` to `batch-find`"
+    )]
     UnknownMemory,
     /// The work was stopped before it was finished.
     #[error("stopped before {what}")]

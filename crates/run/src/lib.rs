@@ -3,6 +3,7 @@
 mod bound_files;
 mod bounded;
 mod config;
+mod data_wait;
 mod environment;
 mod error;
 mod experiment;

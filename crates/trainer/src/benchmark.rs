@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
-use updraft_device::{DeviceError, Peak, PeakSampler};
+use updraft_device::{DeviceError, Peak, PeakSampler, clean_up};
 
 use crate::quantile::quantile;
 
@@ -45,10 +45,13 @@ pub struct Benchmark {
 /// Times a closure that computes `samples` samples on a device, and waits for the device after each
 /// run.
 ///
-/// The closure's result is dropped after the clock was read, so that it is not optimized away.
+/// The closure's result is dropped after the clock was read, so that it is not optimized away. Before
+/// the first run the device gets back what its allocator keeps of earlier work, which would count for
+/// the peak.
 ///
 /// # Errors
-/// [`DeviceError::Sampler`] if memory cannot be sampled.
+/// [`DeviceError::Sampler`] if memory cannot be sampled, [`DeviceError::Failed`] if the device
+/// stopped computing before.
 ///
 /// # Panics
 /// If `settings` has no warm-up or no run.
@@ -85,6 +88,7 @@ pub fn benchmark<T>(
         drop(std::hint::black_box(result));
         seconds
     };
+    clean_up(device)?;
     let sampler = PeakSampler::start(device, INTERVAL)?;
     let first_s = timed();
     for _ in 1..warm_up {

@@ -17,11 +17,12 @@ use crate::monitor::{PhaseClock, RankTimes, StepTimes};
 use crate::ranks::{Ranks, fingerprint};
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
-use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
+use crate::settings::{BatchNormStatistics, RunSettings};
 use crate::step::{Placed, StepAt, StepOutcome, train_step_on_ranks};
 use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
+use crate::transfer::Upload;
 use crate::unread::{UnreadUpdate, submit_step};
 
 /// The settings and state shared by all epochs of a run.
@@ -89,6 +90,7 @@ impl<M: Module> Run<M> {
             Some(state) => course.data.train.resume(epoch, state).map_err(failed)?,
             None => course.data.train.epoch(epoch),
         };
+        let moves_ahead = settings.transfer.is_ahead(device);
         let mut ahead = None;
         // The wait for a batch that is moved ahead counts for the step that uses it.
         let mut ahead_wait_us = 0;
@@ -103,7 +105,7 @@ impl<M: Module> Run<M> {
             }
             let data_wait_us = micros(waiting) + std::mem::take(&mut ahead_wait_us);
             // A step that moves a batch ahead leaves the stream behind that batch.
-            let used = (settings.transfer == Transfer::Ahead).then(|| stream.state());
+            let used = moves_ahead.then(|| stream.state());
             let updating = Instant::now();
             let step = self.state.step;
             let seed = rank_seed(step_seed(settings.seed, step), ranks.rank());
@@ -111,6 +113,7 @@ impl<M: Module> Run<M> {
             let learning_rate = self.learning_rate(course);
             let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
             let mut copy_us = 0;
+            let mut upload = None;
             let mut placed = |batch: T::Batch| {
                 let mut clock = PhaseClock::start(device, settings.step.timing);
                 let batch = task.place(batch, device).map_err(failed);
@@ -127,11 +130,13 @@ impl<M: Module> Run<M> {
                 if let Some(batch) = batches.next() {
                     return Some(placed(batch));
                 }
-                if settings.transfer == Transfer::Ahead && ahead.is_none() {
+                if moves_ahead && ahead.is_none() && stream.is_ready() {
                     let waiting = Instant::now();
                     let next = stream.next();
                     ahead_wait_us = micros(waiting);
+                    let (at_us, placing) = (micros(course.started), Instant::now());
                     ahead = next.map(|batch| placed(batch.map_err(failed)?));
+                    upload = ahead.is_some().then(|| Upload { at_us, us: micros(placing) });
                 }
                 None
             });
@@ -164,8 +169,16 @@ impl<M: Module> Run<M> {
                 ema.update(&self.model);
             }
             let step_us = micros(updating).saturating_sub(ahead_wait_us);
-            let made =
-                Made { step, learning_rate, loss_scale, at_us, step_us, data_wait_us, copy_us };
+            let made = Made {
+                step,
+                learning_rate,
+                loss_scale,
+                at_us,
+                step_us,
+                data_wait_us,
+                copy_us,
+                upload,
+            };
             let every_steps = settings.checkpoints.every_steps;
             let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
                 // The checkpoint at the epoch's end follows.

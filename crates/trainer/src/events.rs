@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::metric::{Evaluation, Metric, as_map};
 use crate::monitor::{RankTimes, StepTimes};
+use crate::transfer::Upload;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -137,6 +138,10 @@ pub struct StepReport {
     /// Where the time went.
     #[serde(flatten)]
     pub times: StepTimes,
+    /// When the first batch of the next update was moved to the device, if that was during this
+    /// one.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<Upload>,
 }
 
 /// What was measured in an epoch.

@@ -10,6 +10,7 @@ mod bn_recompute;
 mod buffers;
 mod checkpoint;
 mod comparison;
+mod converted;
 mod criterion;
 mod early_stop;
 mod ema;
@@ -45,12 +46,12 @@ mod step;
 mod stream;
 mod task;
 mod tensors;
+mod transfer;
 mod unread;
 
 // Tasks and data.
-pub use stream::{
-    BatchStream, Converted, Counted, EpochPart, EpochStream, StreamError, with_graph,
-};
+pub use converted::Converted;
+pub use stream::{BatchStream, Counted, EpochPart, EpochStream, StreamError, with_graph};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 
@@ -62,7 +63,8 @@ pub use plateau::Plateau;
 pub use ranks::{GatherNumbers, Ranks, Synchronize, count_statistics};
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
-pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
+pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings};
+pub use transfer::Transfer;
 
 // One update.
 pub use freeze::Freeze;
@@ -104,6 +106,7 @@ pub use lookahead::Lookahead;
 // Events and timing.
 pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{RankTimes, StepTimes, Timing};
+pub use transfer::Upload;
 
 // Loops and models of your own, measured.
 pub use benchmark::{Benchmark, BenchmarkSettings, benchmark};

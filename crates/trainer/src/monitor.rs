@@ -22,7 +22,8 @@ pub enum Timing {
 pub struct StepTimes {
     /// Waiting for batches.
     pub data_wait_us: u64,
-    /// Making tensors of the batches on the device.
+    /// Making tensors of the batches on the device, and of a batch that is moved ahead during the
+    /// update.
     pub copy_us: u64,
     /// Forward pass and loss.
     pub forward_us: u64,

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
+use updraft_device::clean_up;
 use updraft_precision::LossScaler;
 
 use crate::bn_recompute::recompute_batch_norms;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::events::Control;
-use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
+use crate::settings::{BatchNormStatistics, RunSettings};
 use crate::step::{StepAt, train_step_accumulated};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
@@ -22,6 +23,9 @@ use crate::tensors::Tensors;
 /// The first step creates the optimizer's state, the second uses it. Everything that takes memory
 /// in such a run is included: several batches per update, a batch that is moved ahead, the moving
 /// average, recomputed batch norms.
+///
+/// Before, the device gets back what its allocator keeps of earlier work, such as the rehearsal of
+/// another size; after it, what the allocator has reserved is what this one took.
 ///
 /// # Errors
 /// As [`train_step_accumulated`].
@@ -36,12 +40,14 @@ pub fn rehearse<M: Module, T: Task<M>>(
     batch: usize,
     device: &Device,
 ) -> Result<[Duration; 2], TrainError> {
+    // An error of the device is reported at the next read of a tensor.
+    let _ = clean_up(device);
     let mut scaler = LossScaler::try_new(settings.loss_scale)?;
     let mut average = settings.ema.map(|config| Ema::new(config, &model));
     let mut took = [Duration::ZERO; 2];
     for (step, took) in (0..).zip(&mut took) {
         let started = Instant::now();
-        let ahead = (settings.transfer == Transfer::Ahead).then(|| task.example(batch, device));
+        let ahead = settings.transfer.is_ahead(device).then(|| task.example(batch, device));
         // A run takes all batches of an update from the stream before it moves the first one.
         let loaded: Vec<_> =
             (0..settings.accumulate).map(|_| task.example(batch, device)).collect();
@@ -59,7 +65,6 @@ pub fn rehearse<M: Module, T: Task<M>>(
         if let Some(average) = &mut average {
             average.update(&model);
         }
-        // An error of the device is reported at the next read of a tensor.
         let _ = device.sync();
         drop(ahead);
         *took = started.elapsed();

@@ -15,6 +15,7 @@ use crate::run::Run;
 use crate::settings::RunSettings;
 use crate::step::StepOutcome;
 use crate::task::Task;
+use crate::transfer::Upload;
 use crate::unread::UnreadUpdate;
 
 /// An update that was made, without the numbers that come from the device.
@@ -26,6 +27,7 @@ pub(crate) struct Made {
     pub(crate) step_us: u64,
     pub(crate) data_wait_us: u64,
     pub(crate) copy_us: u64,
+    pub(crate) upload: Option<Upload>,
 }
 
 impl<M: Module> Run<M> {
@@ -96,6 +98,7 @@ impl<M: Module> Run<M> {
             at_us: made.at_us,
             step_us: made.step_us,
             times,
+            upload: made.upload,
         };
         Ok(ranks.after_update(watch(&Event::Step(report), &self.model)))
     }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use updraft_precision::LossScale;
 
 use crate::checkpoint::Keep;
@@ -17,6 +16,7 @@ use crate::metric::MetricSpec;
 use crate::plateau::Plateau;
 use crate::schedule::Schedule;
 use crate::step::StepSettings;
+use crate::transfer::Transfer;
 
 /// The settings of a run.
 ///
@@ -60,7 +60,7 @@ pub struct RunSettings {
     pub criterion: Criterion,
     /// Ends the run when epochs no longer improve.
     pub early_stop: Option<EarlyStop>,
-    /// When a training batch is moved to the device.
+    /// When a training batch is moved to the device; it changes no result.
     pub transfer: Transfer,
     /// The number of updates whose loss, score and gradient norm are read from the device together;
     /// it changes no result. [`Event::Step`](crate::Event::Step) is reported for all of them after
@@ -86,20 +86,6 @@ pub enum BatchNormStatistics {
         /// The number of batches, at least 1.
         batches: usize,
     },
-}
-
-/// When a training batch is moved to the device; this does not change results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transfer {
-    /// When its step begins.
-    #[default]
-    WhenUsed,
-    /// The first batch of a step is moved while the device computes the previous step, after its
-    /// backward pass was submitted. One more batch is on the device.
-    ///
-    /// A device that computes on the calling thread, such as flex, gains nothing.
-    Ahead,
 }
 
 /// The location and the schedule of checkpoints.

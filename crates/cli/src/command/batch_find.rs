@@ -86,6 +86,7 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
         "too_large": found.too_large,
         "probes": found.probes,
         "budget_bytes": trial.budget_bytes,
+        "needed_bytes": trial.needed_bytes(found.batch),
         "train_samples": trial.samples,
         "seconds": seconds,
         "largest_of_scan": scanned,

@@ -9,7 +9,8 @@ use super::would::{Would, config_of, data_of};
 use super::{ConfigArgs, device_of, open};
 use crate::json::JsonArgs;
 use crate::performance::{
-    Folder, Kind, MOST_STEPS, Measured, OUT_OF_MEMORY, Row, Series, Setting, Work, number, share,
+    Folder, Kind, MOST_STEPS, Measured, MemoryLimit, OUT_OF_MEMORY, Row, Series, Setting, Work,
+    number, share,
 };
 use crate::progress::Display;
 use crate::wrap::{counted, hanging};
@@ -36,7 +37,7 @@ pub(crate) struct BatchSweepArgs {
     /// The batch sizes, increasing [default: 1, 2, 4, ..., 256, as far as config and data allow]
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     sizes: Vec<usize>,
-    /// The memory limit of a process in MiB [default: the available memory]
+    /// Memory limit of a process in MiB, on a GPU of its memory [default: the available memory]
     #[arg(long, value_name = "MIB")]
     memory_limit: Option<u64>,
     /// Measure only training or only inference
@@ -132,9 +133,7 @@ pub(crate) fn run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
     let mut display = Display::new();
     let about = open(&plan, args.config.data.as_deref(), None, &mut display)?.about();
     let rows = args.plans(registry, Some(about.train_samples))?;
-    let given = args.memory_limit.map(|mib| mib.saturating_mul(1 << 20));
-    let on_device = selection.facts.as_ref().and_then(|facts| facts.memory_free_bytes);
-    let limit_bytes = given.or(on_device).or_else(|| updraft_device::memory().available_bytes);
+    let limit = MemoryLimit::of(&selection, args.memory_limit, "--memory-limit")?;
     let folder = Folder::create()?;
     let mut all = Vec::new();
     for work in Work::ALL {
@@ -148,7 +147,7 @@ pub(crate) fn run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
             steps: args.steps,
             repeats: args.repeats,
             short: about.short,
-            limit_bytes,
+            limit,
         };
         all.push((work, sweep(&series, &rows, &about)?));
     }
@@ -171,7 +170,7 @@ pub(crate) fn run(registry: Registry, args: &BatchSweepArgs) -> Result<()> {
         "version": 1,
         "name": plan.name,
         "device": selection.id.to_string(),
-        "limit_bytes": limit_bytes,
+        "limit_bytes": limit.map(|limit| limit.bytes),
         "works": works.collect::<Vec<_>>(),
     }))?;
     let best = all.iter().find(|(work, _)| *work == Work::Training);
@@ -197,7 +196,7 @@ fn sweep(series: &Series<'_>, rows: &[(Row, Plan)], about: &About) -> Result<Vec
         let found = series.once(row, plan, 0, None)?.map(|answer| vec![answer]);
         let is_over = found.as_ref().is_err_and(|reason| reason == OUT_OF_MEMORY);
         if is_over && sizes.is_empty() {
-            let mib = series.limit_bytes.unwrap_or_default() >> 20;
+            let mib = series.limit.map_or(0, |limit| limit.bytes) >> 20;
             bail!(
                 "a batch of {batch} takes more than {mib} MiB, the memory limit; begin with a \
                  smaller one, or raise --memory-limit"

@@ -386,6 +386,8 @@ fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
             value: factor * value,
             cpu_s: summary["cpu_s"].as_f64(),
             peak_bytes: summary["peak_resident_bytes"].as_u64(),
+            device_peak_bytes: summary["device_peak_in_use_bytes"].as_u64(),
+            device_reserved_bytes: summary["device_peak_reserved_bytes"].as_u64(),
         }));
     }
     Ok(None)

@@ -297,7 +297,7 @@ fn compare(
     let Planned { work, rows, without_effect, .. } = planned;
     let (work, short) = (*work, opened.about.short);
     let (steps, repeats) = (args.steps, args.repeats);
-    let series = Series { folder, display, work, steps, repeats, short, limit_bytes: None };
+    let series = Series { folder, display, work, steps, repeats, short, limit: None };
     let largest = rows.iter().map(|(_, plan)| plan.train.batch).max().unwrap_or(1);
     let mut samples = Samples::MultipleOf(largest);
     let mut found: Vec<Result<Vec<_>, String>> = rows.iter().map(|_| Ok(Vec::new())).collect();

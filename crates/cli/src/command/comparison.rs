@@ -13,6 +13,10 @@ pub(super) struct Score {
     pub(super) value: f64,
     pub(super) cpu_s: Option<f64>,
     pub(super) peak_bytes: Option<u64>,
+    /// Memory of live tensors on the device, if its backend reports it.
+    pub(super) device_peak_bytes: Option<u64>,
+    /// The same with what its allocator has reserved.
+    pub(super) device_reserved_bytes: Option<u64>,
 }
 
 /// An arm compared with the first.
@@ -30,6 +34,8 @@ pub(super) struct Compared<'a> {
     outcome: Outcome,
     cpu_s: Option<f64>,
     peak_bytes: Option<u64>,
+    device_peak_bytes: Option<u64>,
+    device_reserved_bytes: Option<u64>,
 }
 
 /// Comparison of an arm's metric with the first arm's.
@@ -93,6 +99,7 @@ pub(super) fn compare<'a>(
         gain if gain > 0.0 => Outcome::Better,
         _ => Outcome::Worse,
     };
+    let most = |of: fn(&Score) -> Option<u64>| these.iter().filter_map(of).max();
     let cpu: Option<Vec<f64>> = these.iter().map(|score| score.cpu_s).collect();
     Compared {
         settings,
@@ -102,7 +109,9 @@ pub(super) fn compare<'a>(
         standard_error,
         outcome,
         cpu_s: cpu.map(|cpu| mean_and_error(&cpu).0),
-        peak_bytes: these.iter().filter_map(|score| score.peak_bytes).max(),
+        peak_bytes: most(|score| score.peak_bytes),
+        device_peak_bytes: most(|score| score.device_peak_bytes),
+        device_reserved_bytes: most(|score| score.device_reserved_bytes),
     }
 }
 
@@ -125,13 +134,21 @@ impl Compared<'_> {
             Some(error) => format!("standard error {}", apart(metric, error)),
         };
         let cpu = self.cpu_s.map_or_else(String::new, |cpu| format!(", {cpu:.0} CPU-s"));
+        let device = match (self.device_peak_bytes, self.device_reserved_bytes) {
+            (Some(in_use), Some(reserved)) => {
+                format!(", {} of {} MiB of the device in use", in_use >> 20, reserved >> 20)
+            }
+            _ => String::new(),
+        };
         let outcome = match self.outcome {
             Outcome::WithinBand => "within the band",
             Outcome::Better => "BETTER, outside the band",
             Outcome::Worse => "WORSE, outside the band",
         };
-        let text =
-            format!("{sign}{difference}{points}, {error}, {outcome}{cpu}  {}", self.settings);
+        let text = format!(
+            "{sign}{difference}{points}, {error}, {outcome}{cpu}{device}  {}",
+            self.settings
+        );
         hanging(&format!("{mean}  "), &text)
     }
 }
@@ -141,7 +158,13 @@ mod tests {
     use super::*;
 
     fn scores(values: &[f64]) -> Vec<Score> {
-        let score = |&value: &f64| Score { value, cpu_s: Some(2.0), peak_bytes: None };
+        let score = |&value: &f64| Score {
+            value,
+            cpu_s: Some(2.0),
+            peak_bytes: None,
+            device_peak_bytes: None,
+            device_reserved_bytes: None,
+        };
         values.iter().map(score).collect()
     }
 
@@ -174,6 +197,21 @@ mod tests {
             compared.line(&metric),
             " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x"
         );
+        let json = serde_json::to_value(&compared).expect("plain data");
+        assert!(json["device_reserved_bytes"].is_null(), "{json}");
+    }
+
+    #[test]
+    fn the_memory_of_a_device_is_the_largest_of_all_seeds() {
+        let metric = MetricSpec::new("accuracy", Unit::Share, Direction::HigherIsBetter);
+        let mut two = scores(&[50.0, 50.0]);
+        for (score, mib) in two.iter_mut().zip([300, 200]) {
+            score.device_peak_bytes = Some(mib << 20);
+            score.device_reserved_bytes = Some((mib + 12) << 20);
+        }
+        let line = compare("x", &two, &two, 0.0, metric.direction).line(&metric);
+        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("2 CPU-s, 300 of 312 MiB of the device in use x"), "{line}");
     }
 
     #[test]

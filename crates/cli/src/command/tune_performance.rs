@@ -167,7 +167,7 @@ pub(crate) fn run(registry: Registry, args: &TunePerformanceArgs) -> Result<()> 
         steps: args.steps,
         repeats: args.repeats,
         short: about.short,
-        limit_bytes: None,
+        limit: None,
     };
     let (keys, without_effect) = keys(&plan, &facts);
     let mut decided: Vec<String> = Vec::new();

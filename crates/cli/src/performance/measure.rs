@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use updraft_device::{PeakSampler, applied};
+use updraft_device::{PeakSampler, applied, clean_up};
 use updraft_run::{Plan, Registry, RunError, make_plain_default, runs_kernels};
 
 use super::compared::Compared;
@@ -34,12 +34,15 @@ pub(crate) fn measure(registry: Registry, order: &Path) -> Result<()> {
     }
     let workload = open(&plan, None, None, &mut Display::new())?;
     let open_s = started.elapsed().as_secs_f64();
+    // Of what opening the data took, only what stays there counts for the peak.
+    clean_up(&device)?;
     let sampler = PeakSampler::start(&device, INTERVAL)?;
     let timed = workload.time_work(&plan, order.work.timed(), order.steps, &device)?;
-    let device_peak_bytes = sampler.stop()?.in_use_bytes;
+    let peak = sampler.stop()?;
     // Before the comparison, which takes memory of its own.
     let peak_bytes = updraft_device::memory().peak_resident_bytes;
     if let Some(compared) = &order.compared {
+        clean_up(&device)?;
         let parameters = workload.initial_parameters(&plan, &device)?;
         let found = match order.work {
             Work::Training => {
@@ -74,7 +77,8 @@ pub(crate) fn measure(registry: Registry, order: &Path) -> Result<()> {
         first_s: timed.first_s,
         steps: steps.collect(),
         peak_bytes,
-        device_peak_bytes,
+        device_peak_bytes: peak.in_use_bytes,
+        device_reserved_bytes: peak.reserved_bytes,
     };
     std::fs::write(&order.answer, serde_json::to_vec(&answer)?)
         .map_err(|cause| cannot("write", &order.answer, cause))

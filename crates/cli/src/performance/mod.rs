@@ -2,6 +2,7 @@
 //! its own.
 
 mod compared;
+mod limit;
 mod measure;
 mod order;
 mod process;
@@ -12,6 +13,7 @@ mod switch;
 mod table;
 
 pub(crate) use compared::Compared;
+pub(crate) use limit::MemoryLimit;
 pub(crate) use measure::measure;
 pub(crate) use order::{ComparedOrder, Samples, Setting, Work};
 pub(crate) use process::Folder;

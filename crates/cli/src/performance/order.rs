@@ -92,8 +92,10 @@ pub(crate) struct Answer {
     pub(crate) steps: Vec<Step>,
     /// The largest memory of the process, if known.
     pub(crate) peak_bytes: Option<u64>,
-    /// The largest memory in use on a device with its own, if known.
+    /// The largest memory of live tensors in the pools of a device, if it has any.
     pub(crate) device_peak_bytes: Option<u64>,
+    /// The largest memory that these pools had reserved.
+    pub(crate) device_reserved_bytes: Option<u64>,
 }
 
 /// What was in use in a process, as it found it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::limit::MemoryLimit;
 use super::order::{Answer, Order};
 use crate::child::{Running, apart, ran_out_of_memory, says_out_of_memory, signal};
 use crate::command::{cannot, stopped};
@@ -55,7 +56,7 @@ pub(crate) fn run(
     folder: &Folder,
     order: &Order,
     threads: Option<usize>,
-    limit_bytes: Option<u64>,
+    limit: Option<MemoryLimit>,
 ) -> Result<Ended> {
     let program = std::env::current_exe().context("the program cannot find itself")?;
     let (path, output) = (folder.file("order.json"), folder.file("output.txt"));
@@ -79,7 +80,7 @@ pub(crate) fn run(
         if stop::requested() {
             return Err(stopped("everything was measured"));
         }
-        if exceeds(child.0.id(), limit_bytes) {
+        if exceeds(child.0.id(), limit.and_then(MemoryLimit::of_process)) {
             return Ok(Ended::OutOfMemory);
         }
         std::thread::sleep(PATIENCE);
@@ -100,9 +101,7 @@ pub(crate) fn run(
     let answer = answer.map_err(|cause| cannot("read", &order.answer, cause))?;
     let answer: Answer =
         serde_json::from_slice(&answer).context("the answer of a process that measures")?;
-    // On devices with memory of their own, the limit is about that.
-    let peak_bytes = answer.device_peak_bytes.or(answer.peak_bytes);
-    let is_over = limit_bytes.zip(peak_bytes).is_some_and(|(limit, peak)| peak > limit);
+    let is_over = limit.is_some_and(|limit| limit.is_exceeded_by(&answer));
     Ok(if is_over { Ended::OutOfMemory } else { Ended::Measured(Box::new(answer)) })
 }
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use updraft_run::Plan;
 
+use super::limit::MemoryLimit;
 use super::order::{ComparedOrder, Order, Work};
 use super::process::{Ended, Folder, run};
 use super::rows::Row;
@@ -19,8 +20,8 @@ pub(crate) struct Series<'a> {
     pub(crate) repeats: usize,
     /// The name of samples in a rate.
     pub(crate) short: &'static str,
-    /// The memory of a process; a row that takes more is out of memory.
-    pub(crate) limit_bytes: Option<u64>,
+    /// The memory of a process, or of the device; a row that takes more is out of memory.
+    pub(crate) limit: Option<MemoryLimit>,
 }
 
 /// Why a row has no result.
@@ -60,7 +61,7 @@ impl Series<'_> {
             answer: self.folder.file("answer.json"),
         };
         let (name, work) = (&row.name, self.work.name());
-        let ended = run(self.folder, &order, row.setting.threads, self.limit_bytes)?;
+        let ended = run(self.folder, &order, row.setting.threads, self.limit)?;
         let (text, found) = match ended {
             Ended::Measured(answer) => {
                 let rate = Measured::of(vec![(*answer).clone()]).rate.median;

@@ -59,8 +59,11 @@ pub(crate) struct Measured {
     pub(crate) data_share: Spread,
     pub(crate) first_s: Spread,
     pub(crate) open_s: Spread,
-    /// The largest of all repeats: of the device if it has memory of its own, else of the process.
+    /// The largest of all repeats: of the device if it has memory pools, else of the process.
     pub(crate) peak_bytes: Option<u64>,
+    /// Of these pools alone: live tensors, and what is reserved for them.
+    pub(crate) device_peak_bytes: Option<u64>,
+    pub(crate) device_reserved_bytes: Option<u64>,
 }
 
 impl Measured {
@@ -74,6 +77,7 @@ impl Measured {
         };
         let sum = |answer: &Answer, of: fn(&Step) -> f64| answer.steps.iter().map(of).sum::<f64>();
         let seconds = |answer: &Answer| sum(answer, |step| step.seconds);
+        let most = |of: fn(&Answer) -> Option<u64>| answers.iter().filter_map(of).max();
         Self {
             rate: over(&|it| sum(it, |step| step.samples as f64) / seconds(it)),
             p50_s: over(&|it| quantile_of(it, 0.5)),
@@ -81,10 +85,9 @@ impl Measured {
             data_share: over(&|it| sum(it, |step| step.data_s) / seconds(it)),
             first_s: over(&|it| it.first_s),
             open_s: over(&|it| it.open_s),
-            peak_bytes: answers
-                .iter()
-                .filter_map(|it| it.device_peak_bytes.or(it.peak_bytes))
-                .max(),
+            peak_bytes: most(|it| it.device_peak_bytes.or(it.peak_bytes)),
+            device_peak_bytes: most(|it| it.device_peak_bytes),
+            device_reserved_bytes: most(|it| it.device_reserved_bytes),
             answers,
         }
     }
@@ -106,6 +109,8 @@ impl Measured {
             "first_step_s": self.first_s.json(),
             "open_s": self.open_s.json(),
             "peak_bytes": self.peak_bytes,
+            "device_peak_bytes": self.device_peak_bytes,
+            "device_reserved_bytes": self.device_reserved_bytes,
             "in_use": in_use,
             "processes": self.answers.iter().map(|it| it.process).collect::<Vec<_>>(),
             "samples_of_a_step": self.answers[0].steps.first().map(|step| step.samples),
@@ -253,6 +258,7 @@ pub(crate) mod tests {
             steps: seconds.map(step).to_vec(),
             peak_bytes: Some(1 << 20),
             device_peak_bytes: None,
+            device_reserved_bytes: None,
         }
     }
 

@@ -46,9 +46,31 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
     for (name, reason) in without_effect {
         lines.push(hanging(&format!("{name:NAME$}no effect: "), reason));
     }
+    lines.extend(device_memory(comparison));
     lines.push(String::new());
     lines.extend(differences(comparison));
     lines
+}
+
+/// The table of the memory of a device, if its backend reports it for any row.
+fn device_memory(comparison: &Comparison) -> Vec<String> {
+    let measured =
+        comparison.rows.iter().filter_map(|row| Some((row, row.measured.as_ref().ok()?)));
+    let known = measured.filter(|(_, it)| it.device_reserved_bytes.is_some());
+    let rows: Vec<String> = known
+        .flat_map(|(row, it)| {
+            let mib = |bytes: Option<u64>| {
+                bytes.map_or_else(|| "-".to_owned(), |bytes| (bytes >> 20).to_string())
+            };
+            let (in_use, reserved) = (mib(it.device_peak_bytes), mib(it.device_reserved_bytes));
+            named(&row.row.name, &format!("{in_use:>9}{reserved:>10}"))
+        })
+        .collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let head = format!("{:NAME$}{:>9}{:>10}", "MiB of the device:", "in use", "reserved");
+    [String::new(), head].into_iter().chain(rows).collect()
 }
 
 /// A name with what follows it, which begins on another line after a long name.
@@ -191,6 +213,10 @@ mod tests {
         found.rows[3].row.kind = Kind::Cumulative;
         found.rows[3].difference = Some(Err("its first batch has other samples".to_owned()));
         found.rows[4].measured = Err("out of memory".to_owned());
+        assert!(device_memory(&found).is_empty(), "no backend has reported it");
+        let of_slow = found.rows[1].measured.as_mut().expect("measured");
+        of_slow.device_peak_bytes = Some(300 << 20);
+        of_slow.device_reserved_bytes = Some(512 << 20);
         let lines = lines(&found);
         let text = lines.join("\n");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
@@ -201,6 +227,7 @@ mod tests {
             "large                 out of memory",
             "+ slow                not comparable: its first batch has other samples",
             "one after another:",
+            "MiB of the device:       in use  reserved\nslow                        300       512\n\n",
             "slow                      5.0e-1    2.2e-1  0.9965458     15.1        -  +5.00 %",
             "0.0e0     0.0e0  1.0000000    equal        -   0.00 %",
         ] {

@@ -40,7 +40,8 @@ fn section(body: &mut String, comparison: &Comparison) {
         "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">{}/s</th>\
          <th class=\"number\">ratio</th><th class=\"number\">p50 ms</th>\
          <th class=\"number\">p95 ms</th><th class=\"number\">first step ms</th>\
-         <th class=\"number\">waiting for data</th><th class=\"number\">peak MiB</th></tr>\n",
+         <th class=\"number\">waiting for data</th><th class=\"number\">peak MiB</th>\
+         <th class=\"number\">reserved MiB</th></tr>\n",
         escape(short)
     );
     for row in &comparison.rows {
@@ -49,7 +50,7 @@ fn section(body: &mut String, comparison: &Comparison) {
     for (name, reason) in &comparison.without_effect {
         let _ = writeln!(
             body,
-            "<tr><td>{name}</td><td colspan=\"7\">no effect: {}</td></tr>",
+            "<tr><td>{name}</td><td colspan=\"8\">no effect: {}</td></tr>",
             escape(reason)
         );
     }
@@ -75,7 +76,7 @@ fn times(body: &mut String, row: &RowResult) {
     let _ = match &row.measured {
         Err(reason) => writeln!(
             body,
-            "<tr><td>{}</td><td colspan=\"7\">{}</td></tr>",
+            "<tr><td>{}</td><td colspan=\"8\">{}</td></tr>",
             name(row),
             escape(reason)
         ),
@@ -83,7 +84,9 @@ fn times(body: &mut String, row: &RowResult) {
             let ratio = row.ratio.map_or_else(String::new, |(ratio, _)| {
                 format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
             });
-            let mib = measured.peak_bytes.map_or_else(String::new, |it| (it >> 20).to_string());
+            let mib = |bytes: Option<u64>| {
+                bytes.map_or_else(String::new, |bytes| (bytes >> 20).to_string())
+            };
             let cells = [
                 format!(
                     "{} ± {:.1} %",
@@ -95,7 +98,9 @@ fn times(body: &mut String, row: &RowResult) {
                 format!("{:.2}", 1e3 * measured.p95_s.median),
                 format!("{:.1}", 1e3 * measured.first_s.median),
                 format!("{:.1} %", 100.0 * measured.data_share.median),
-                mib,
+                mib(measured.peak_bytes),
+                // Only devices with memory pools have it.
+                mib(measured.device_reserved_bytes),
             ];
             let cells = cells.map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
             writeln!(body, "<tr><td>{}</td>{cells}</tr>", name(row))

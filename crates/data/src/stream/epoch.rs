@@ -81,6 +81,21 @@ impl<C: Collate> Epoch<C> {
         &self.skipped
     }
 
+    /// Whether the next batch, or the end, can be taken without waiting for workers. Without
+    /// workers a batch is prepared when it is taken, and this is true.
+    ///
+    /// A batch of which no sample remains is left out, so that the one after it may still be waited
+    /// for.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match &self.producer {
+            Producer::Inline { .. } => true,
+            Producer::Threads(prefetch) => {
+                self.left.is_empty() || prefetch.is_ready(self.left.start)
+            }
+        }
+    }
+
     /// The time spent waiting for its batches.
     #[must_use]
     pub const fn waits(&self) -> Waits {

@@ -70,6 +70,12 @@ impl<C: Collate> Prefetch<C> {
         (!threads.is_empty()).then_some(Self { shared, threads })
     }
 
+    /// Whether [`take`](Self::take) returns this batch, or an error, at once.
+    pub(super) fn is_ready(&self, batch: usize) -> bool {
+        let desk = self.shared.lock();
+        desk.ready.contains_key(&batch) || desk.running == 0
+    }
+
     /// Waits for a batch; batches are taken in ascending order.
     pub(super) fn take(&mut self, batch: usize) -> Result<Assembled<C::Batch>, DataError> {
         let mut desk = self.shared.lock();

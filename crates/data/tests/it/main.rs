@@ -33,6 +33,7 @@ mod photographs;
 #[cfg(unix)]
 mod pipes;
 mod policy;
+mod ready;
 #[cfg(feature = "burn")]
 mod resident;
 mod sample_files;

@@ -1,7 +1,7 @@
 //! Values of a plan that are a word or a number.
 
 use serde::{Deserialize, Serialize};
-use updraft_device::Facts;
+use updraft_device::{Facts, MemoryOwner};
 use updraft_trainer::BatchSearch;
 
 use crate::error::RunError;
@@ -96,8 +96,8 @@ pub struct AutoBatchPlan {
     pub most: usize,
     /// The fraction of the largest fitting batch that is left free.
     pub head_room: f64,
-    /// The memory limit of a training step's process in MiB; by default, the available memory that
-    /// the system reports.
+    /// The memory limit of a training step's process in MiB, on a GPU of its memory; by default,
+    /// what the driver or the system reports as free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_mib: Option<u64>,
 }
@@ -116,17 +116,23 @@ impl AutoBatchPlan {
         BatchSearch { least: self.least, most: self.most, head_room: self.head_room }
     }
 
-    /// The budget in bytes: the given one, or the free memory of the device, or, if the device does
-    /// not report that, what is available of the machine or of this process's control group.
+    /// The budget in bytes: the given one, or the free memory of the device; of a device that
+    /// computes in the machine's memory, what is available of the machine or of this process's
+    /// control group. Never the machine's for a device with memory of its own.
     ///
     /// # Errors
-    /// [`RunError::UnknownMemory`] if none is known.
+    /// [`RunError::UnknownMemory`] if it is not known.
     pub fn budget_bytes(&self, device: Option<&Facts>) -> Result<u64, RunError> {
-        let given = self.budget_mib.map(|mib| mib.saturating_mul(1 << 20));
-        given
-            .or_else(|| device.and_then(|facts| facts.memory_free_bytes))
-            .or_else(|| updraft_device::memory().available_bytes)
-            .ok_or(RunError::UnknownMemory)
+        if let Some(mib) = self.budget_mib {
+            return Ok(mib.saturating_mul(1 << 20));
+        }
+        let of_machine = || updraft_device::memory().available_bytes;
+        let free = match device {
+            Some(facts) if facts.memory_owner == MemoryOwner::Device => facts.memory_free_bytes,
+            Some(facts) => facts.memory_free_bytes.or_else(of_machine),
+            None => of_machine(),
+        };
+        free.ok_or(RunError::UnknownMemory)
     }
 }
 
@@ -158,6 +164,45 @@ impl From<WorkersPlan> for updraft_data::Workers {
         match plan {
             WorkersPlan::Auto => Self::Auto,
             WorkersPlan::Count(count) => Self::Count(count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_device::{DeviceSpec, probe, select};
+
+    use super::*;
+
+    #[test]
+    fn the_budget_is_of_the_memory_that_the_device_computes_in() {
+        let auto = AutoBatchPlan::default();
+        let processor = select(&DeviceSpec::Cpu, &probe()).expect("tests have flex");
+        let machine = processor.facts.expect("a usable device has facts");
+        let facts = |owner, free| {
+            let mut facts = machine.clone();
+            (facts.memory_owner, facts.memory_free_bytes) = (owner, free);
+            facts
+        };
+        for owner in [MemoryOwner::Machine, MemoryOwner::Device] {
+            let stated = facts(owner, Some(12_345));
+            assert_eq!(auto.budget_bytes(Some(&stated)).expect("known"), 12_345);
+        }
+        // The machine's memory says nothing about a card's.
+        let card = facts(MemoryOwner::Device, None);
+        let error = auto.budget_bytes(Some(&card)).expect_err("not known").to_string();
+        for key in ["`train.auto_batch.budget_mib`", "`--budget-mib`"] {
+            assert!(error.contains(key), "{error}");
+        }
+        let given = AutoBatchPlan { budget_mib: Some(3), ..auto };
+        assert_eq!(given.budget_bytes(Some(&card)).expect("given"), 3 << 20);
+        if let Some(available) = updraft_device::memory().available_bytes {
+            // Other processes change it between two looks.
+            let processor = facts(MemoryOwner::Machine, None);
+            let budgets = [auto.budget_bytes(Some(&processor)), auto.budget_bytes(None)];
+            for budget in budgets.map(|budget| budget.expect("Linux reports it")) {
+                assert!(budget > available / 4 && budget / 4 < available, "{budget}");
+            }
         }
     }
 }

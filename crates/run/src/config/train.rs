@@ -68,7 +68,7 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     (
         "budget_mib",
         "what is available",
-        "memory limit of the process in MiB, on a GPU of its memory, at least 1",
+        "memory limit of the process in MiB, on a GPU of its memory, at least 1; needed on a GPU whose driver does not report free memory",
     ),
 ])
 .edit(Edit::Free)
@@ -132,9 +132,9 @@ const TIMING: Key<Timing> =
         .performance();
 const TRANSFER: Key<Transfer> = Key::new(
     "train.transfer",
-    "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
+    "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass, or `when-used`; `auto` is `when-used` on flex, where nothing overlaps, and `ahead` elsewhere",
 )
-.default(r#""when-used""#)
+.default(r#""auto""#)
 .edit(Edit::Free)
 .performance();
 const RESIDENT: Key<ResidentPlan> = Key::new(

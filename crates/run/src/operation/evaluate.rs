@@ -128,7 +128,8 @@ pub(super) fn trace_evaluation<W: Workload>(
         let Some(batch) = batch else { break };
         let (name, samples) = (format!("batch {number}"), batch.samples);
         let (times, facts) = (pass.batch_times(), json!({ "samples": samples }));
-        let step = TracedStep { name, begin_us, lasts_us: micros(begun), times, facts };
+        let (lasts_us, upload) = (micros(begun), None);
+        let step = TracedStep { name, begin_us, lasts_us, times, upload, facts };
         tracer.step(&step, &model)?;
         if poll(pass.samples()) != Control::Continue {
             return Ok(None);

@@ -18,6 +18,7 @@ mod products;
 mod rank_costs;
 mod run_record;
 mod shared_start;
+mod summary;
 mod timing;
 mod train;
 mod training_device;

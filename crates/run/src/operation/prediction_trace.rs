@@ -49,6 +49,7 @@ impl PredictionTrace {
             begin_us: self.begin_us,
             lasts_us: now_us - self.begin_us,
             times: Default::default(),
+            upload: None,
             facts: json!({}),
         };
         (self.begin_us, self.predictions) = (now_us, self.predictions + 1);

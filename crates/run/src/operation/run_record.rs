@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use updraft_trainer::Event;
 
 use super::layer_times::Tracer;
+use crate::data_wait::DataWait;
 use crate::error::RunError;
 use crate::lock::RunLock;
 use crate::peak_memory::PeakMemory;
@@ -19,6 +20,7 @@ pub(super) struct Record {
     pub(super) held: PeakMemory,
     pub(super) utilization: Option<Utilization>,
     pub(super) tracer: Option<Tracer>,
+    pub(super) waits: DataWait,
 }
 
 impl Record {
@@ -67,6 +69,7 @@ impl Record {
             begin_us: report.at_us,
             lasts_us: report.times.data_wait_us + report.step_us,
             times: report.times,
+            upload: report.upload,
             facts: json!({ "loss": report.loss, "samples": report.samples }),
         };
         tracer.step(&step, model)
@@ -79,6 +82,7 @@ impl Record {
     ) -> Result<(), RunError> {
         match event {
             Event::Step(report) => {
+                self.waits.add(report);
                 let share = self.utilization.as_ref();
                 let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
                 self.metrics.write(event, share.as_ref().map_or(&[], |share| share))
@@ -89,6 +93,7 @@ impl Record {
                     let samples = report.samples_per_s * report.train_us as f64 * 1e-6;
                     fields.extend(utilization.fields(samples, report.train_us));
                 }
+                fields.push(DataWait::field(report));
                 fields.extend(self.held.epoch()?);
                 self.metrics.write(event, &fields)
             }

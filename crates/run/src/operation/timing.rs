@@ -96,17 +96,42 @@ fn time_training<W: Workload>(
     let on = (&device, plan.precision);
     ranks.follow_batch_norms(task, &model, &*train, on, context)?;
     let mut model = Some(model);
+    let moves_ahead = settings.transfer.is_ahead(&device);
+    let mut ahead = None;
     let clock = Clock { split: "training", plan, batches: settings.accumulate, steps };
-    clock.run(&*train, &mut |batches| {
+    clock.run(&*train, &mut |given| {
+        let Given { batches, epoch, is_first } = given;
+        if is_first {
+            // It belongs to another epoch.
+            ahead = None;
+        }
         let failed = |cause| TrainError::Data { epoch: 0, split: "training", cause };
         let place = |batch| task.place(batch, &device).map_err(failed);
+        let (mut first, mut batches) = (ahead.take(), batches.into_iter());
+        let mut waited_s = 0.0;
+        // As a run, which moves a batch when it has submitted the backward pass.
+        let mut on_device = std::iter::from_fn(|| {
+            if let Some(batch) = first.take() {
+                return Some(batch);
+            }
+            if let Some(batch) = batches.next() {
+                return Some(place(batch));
+            }
+            if moves_ahead && ahead.is_none() && epoch.is_ready() {
+                let waiting = Instant::now();
+                let next = epoch.next();
+                waited_s = waiting.elapsed().as_secs_f64();
+                ahead = next.map(|batch| place(batch.map_err(failed)?));
+            }
+            None
+        });
         let current = model.take().expect("a step that fails ends the timing");
         let (updated, outcome) = train_step_on_ranks(
             task,
             current,
             &mut optimizer,
             &mut scaler,
-            &mut batches.into_iter().map(place),
+            &mut on_device,
             (&settings.step, at),
             &mut ranks,
         )?;
@@ -116,7 +141,8 @@ fn time_training<W: Workload>(
         let _ = device.sync();
         let StepTimes { rank_wait_us, exchange_us, .. } = outcome.times;
         let exchange_s = 1e-6 * (rank_wait_us + exchange_us) as f64;
-        Ok(Done { samples: outcome.samples / ranks.size(), exchange_s })
+        let samples = outcome.samples / ranks.size();
+        Ok(Done { samples, exchange_s, waited_s, took_ahead: ahead.is_some() })
     })
 }
 
@@ -130,9 +156,9 @@ fn time_inference<W: Workload>(
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     let model = initial_model(workload, plan, device)?.valid();
     let clock = Clock { split: "test", plan, batches: 1, steps };
-    clock.run(&*test, &mut |batches| {
+    clock.run(&*test, &mut |given| {
         let mut samples = 0;
-        for batch in batches {
+        for batch in given.batches {
             let placed = task.place(batch, device);
             let (input, target) =
                 placed.map_err(|cause| RunError::Stream { split: "test", cause })?;
@@ -143,18 +169,32 @@ fn time_inference<W: Workload>(
             samples += task.samples(&target);
             drop(output);
         }
-        Ok(Done { samples, exchange_s: 0.0 })
+        Ok(Done { samples, exchange_s: 0.0, waited_s: 0.0, took_ahead: false })
     })
+}
+
+/// What a step is given.
+struct Given<'a, B> {
+    /// Its batches, without the one that the step before took ahead.
+    batches: Vec<B>,
+    /// The batches after them.
+    epoch: &'a mut dyn EpochStream<B>,
+    /// Whether they are the first ones of the epoch.
+    is_first: bool,
 }
 
 /// A step that is done.
 struct Done {
     samples: usize,
     exchange_s: f64,
+    /// The time that it waited for a batch of the next step.
+    waited_s: f64,
+    /// Whether it took one.
+    took_ahead: bool,
 }
 
 /// A step of the work.
-type Step<'a, B> = &'a mut dyn FnMut(Vec<B>) -> Result<Done, RunError>;
+type Step<'a, B> = &'a mut dyn FnMut(Given<'_, B>) -> Result<Done, RunError>;
 
 /// Runs steps and reads the clock.
 struct Clock<'a> {
@@ -170,13 +210,13 @@ impl Clock<'_> {
         let first_s = {
             let started = Instant::now();
             let mut epoch = stream.epoch(0);
-            let batches = self.take(&mut *epoch)?.ok_or_else(|| self.no_batch())?;
-            step(batches)?;
+            let batches = self.take(&mut *epoch, false)?.ok_or_else(|| self.no_batch())?;
+            step(Given { batches, epoch: &mut *epoch, is_first: true })?;
             let first_s = started.elapsed().as_secs_f64();
             // The steps that follow find in a cache what later epochs of a run find there.
             let untimed = self.steps + stream.read_ahead().div_ceil(self.batches);
             for _ in 0..untimed {
-                if self.take(&mut *epoch)?.is_none() {
+                if self.take(&mut *epoch, false)?.is_none() {
                     break;
                 }
             }
@@ -186,12 +226,15 @@ impl Clock<'_> {
         let mut is_warm = false;
         for number in 0.. {
             let mut epoch = stream.epoch(number);
+            let (mut is_first, mut has_ahead) = (true, false);
             loop {
                 let started = Instant::now();
-                let Some(batches) = self.take(&mut *epoch)? else { break };
+                let Some(batches) = self.take(&mut *epoch, has_ahead)? else { break };
                 let data_s = started.elapsed().as_secs_f64();
-                let Done { samples, exchange_s } = step(batches)?;
-                let seconds = started.elapsed().as_secs_f64();
+                let done = step(Given { batches, epoch: &mut *epoch, is_first })?;
+                let Done { samples, exchange_s, waited_s, took_ahead } = done;
+                let (seconds, data_s) = (started.elapsed().as_secs_f64(), data_s + waited_s);
+                (is_first, has_ahead) = (false, took_ahead);
                 // The first one of the second pass starts the threads that load data.
                 if is_warm {
                     steps.push(TimedStep { samples, seconds, data_s, exchange_s });
@@ -209,11 +252,16 @@ impl Clock<'_> {
         Err(self.no_batch())
     }
 
-    /// The batches of a step; `None` at the end of the epoch.
-    fn take<B>(&self, epoch: &mut dyn EpochStream<B>) -> Result<Option<Vec<B>>, RunError> {
-        let batches = epoch.take(self.batches).collect::<Result<Vec<_>, _>>();
+    /// The batches of a step, without one that was taken ahead; `None` at the end of the epoch.
+    fn take<B>(
+        &self,
+        epoch: &mut dyn EpochStream<B>,
+        has_ahead: bool,
+    ) -> Result<Option<Vec<B>>, RunError> {
+        let missing = self.batches - usize::from(has_ahead);
+        let batches = epoch.take(missing).collect::<Result<Vec<_>, _>>();
         let batches = batches.map_err(|cause| RunError::Stream { split: self.split, cause })?;
-        Ok((batches.len() == self.batches).then_some(batches))
+        Ok((batches.len() == missing).then_some(batches))
     }
 
     fn no_batch(&self) -> RunError {
@@ -273,12 +321,36 @@ mod tests {
         for (read_ahead, first_pass) in [(0, 4), (3, 7), (30, 10)] {
             let stream = Ahead { read_ahead, taken: RefCell::default() };
             let clock = Clock { split: "test", plan: &plan, batches: 1, steps: 3 };
-            let timed = clock
-                .run(&stream, &mut |batches| Ok(Done { samples: batches.len(), exchange_s: 0.0 }));
+            let timed = clock.run(&stream, &mut |given| {
+                let samples = given.batches.len();
+                Ok(Done { samples, exchange_s: 0.0, waited_s: 0.0, took_ahead: false })
+            });
             let timed = timed.expect("timed");
             assert_eq!(timed.steps.len(), 3);
             let expected: Vec<usize> = (0..first_pass).chain(0..4).collect();
             assert_eq!(*stream.taken.borrow(), expected, "{read_ahead} ahead");
         }
+    }
+    #[test]
+    fn a_batch_that_a_step_takes_ahead_belongs_to_the_next_step_of_its_epoch() {
+        let plan = Plan::read(TASKS, "", Path::new("none"), &[]).expect("valid").plan;
+        let stream = Ahead { read_ahead: 0, taken: RefCell::default() };
+        let clock = Clock { split: "test", plan: &plan, batches: 2, steps: 6 };
+        let mut kept: Option<usize> = None;
+        let mut seen = Vec::new();
+        let timed = clock.run(&stream, &mut |given| {
+            let own = kept.take().filter(|_| !given.is_first);
+            let batches: Vec<usize> = own.into_iter().chain(given.batches).collect();
+            kept = given.epoch.next().transpose().expect("a number");
+            seen.push(batches);
+            Ok(Done { samples: 2, exchange_s: 0.0, waited_s: 1.0, took_ahead: kept.is_some() })
+        });
+        let timed = timed.expect("timed");
+        // One step before the clock, then epochs of five steps of two of the ten batches, of which
+        // the first step starts the threads.
+        let epoch: Vec<Vec<usize>> = (0..5).map(|step| vec![2 * step, 2 * step + 1]).collect();
+        let expected = [&epoch[..1], &epoch[..], &epoch[..2]].concat();
+        assert_eq!(seen, expected);
+        assert!(timed.steps.iter().all(|step| step.data_s >= 1.0), "the wait is left out");
     }
 }

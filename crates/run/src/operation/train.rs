@@ -1,11 +1,10 @@
 //! One run, from a plan to a run folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::Device;
-use serde::Serialize;
 use updraft_data::{DataError, Part};
 use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Shared};
@@ -21,8 +20,10 @@ use super::new_model::{new_model, trained_parameters};
 use super::products::precision_notes;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
+use super::summary::Summary;
 use super::training_device::training_device;
 use crate::config::Plan;
+use crate::data_wait::DataWait;
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -129,28 +130,6 @@ pub struct Trained {
     pub cpu_s: Option<f64>,
     /// Whether the served model is that of an earlier epoch than the last, by `train.early_stop`.
     pub is_earlier: bool,
-}
-
-/// The content of `summary.json`, for a finished run.
-#[derive(Serialize)]
-struct Summary<'a> {
-    name: &'a str,
-    task: &'a str,
-    complete: bool,
-    steps: u64,
-    epochs: u64,
-    parameters: usize,
-    train_samples: usize,
-    test_samples: usize,
-    test: &'a Option<Evaluation>,
-    /// Seconds from the start of the command until the first batch.
-    first_batch_s: Option<f64>,
-    /// Updates before the run was resumed; `wall_s` and `cpu_s` are the times since then.
-    earlier_steps: u64,
-    wall_s: f64,
-    cpu_s: Option<f64>,
-    peak_resident_bytes: Option<u64>,
-    checkpoint: PathBuf,
 }
 
 pub(super) fn train<W: Workload>(
@@ -285,6 +264,7 @@ pub(super) fn train<W: Workload>(
                     Tracer::start(&folder, TraceFiles::TRAINING, (policy, plain), (steps, peak))
                 })
                 .transpose()?,
+            waits: DataWait::default(),
         }),
         false => None,
     };
@@ -353,6 +333,7 @@ pub(super) fn train<W: Workload>(
         contributions.map_or(Ok(()), |found| found.write(&folder, plan))?;
     }
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
+    let of_device = record.held.end()?;
     folder.write_json(
         SUMMARY,
         &Summary {
@@ -369,7 +350,10 @@ pub(super) fn train<W: Workload>(
             earlier_steps: begun_at,
             wall_s,
             cpu_s,
+            data_wait_share: record.waits.share(),
             peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
+            device_peak_in_use_bytes: of_device.in_use_bytes,
+            device_peak_reserved_bytes: of_device.reserved_bytes,
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint).to_owned(),
         },
     )?;

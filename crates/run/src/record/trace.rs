@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use updraft_simd::{LayerPass, LayerSpan};
-use updraft_trainer::StepTimes;
+use updraft_trainer::{StepTimes, Upload};
 
 use crate::bounded;
 use crate::error::RunError;
 
-/// The rows of the trace: whole steps with their phases, and layers.
+/// The rows of the trace: whole steps with their phases, layers, and batches that are moved to the
+/// device ahead of their steps.
 const STEPS: u64 = 1;
 const LAYERS: u64 = 2;
+const UPLOADS: u64 = 3;
 
 /// A file in the array form of the Trace Event Format, whose closing bracket is optional, so that
 /// it is valid after every step.
@@ -28,6 +30,8 @@ pub(crate) struct TracedStep {
     pub(crate) begin_us: u64,
     pub(crate) lasts_us: u64,
     pub(crate) times: StepTimes,
+    /// The batch that was moved for the next step.
+    pub(crate) upload: Option<Upload>,
     /// Further facts, such as the loss.
     pub(crate) facts: Value,
 }
@@ -39,7 +43,7 @@ impl Trace {
         let mut file = BufWriter::new(bounded::create(&path)?);
         writeln!(file, "[").map_err(|cause| RunError::io("write", &path, cause))?;
         let mut trace = Self { file, path };
-        for (row, name) in [(STEPS, "steps"), (LAYERS, "layers")] {
+        for (row, name) in [(STEPS, "steps"), (LAYERS, "layers"), (UPLOADS, "uploads")] {
             trace.line(&json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": row,
                                 "args": { "name": name } }))?;
         }
@@ -48,10 +52,18 @@ impl Trace {
 
     /// Appends a step with its phases and the memory of this process.
     ///
-    /// Phases are consecutive, in their order; with accumulation each is the sum over batches.
+    /// Phases are consecutive, in their order; with accumulation each is the sum over batches. A
+    /// batch that is moved for the next step has a row of its own, and is part of the backward pass,
+    /// which was submitted before.
     pub(crate) fn add_step(&mut self, step: &TracedStep) -> Result<(), RunError> {
-        let TracedStep { name, begin_us, lasts_us, times, facts } = step;
+        let TracedStep { name, begin_us, lasts_us, times, upload, facts } = step;
         self.slice(STEPS, name, (*begin_us, *lasts_us), facts.clone())?;
+        if let Some(Upload { at_us, us }) = *upload {
+            self.slice(UPLOADS, "upload of the next batch", (at_us, us), Value::Null)?;
+        }
+        let ahead_us = upload.map_or(0, |upload| upload.us.min(times.copy_us));
+        let (copy_us, backward_us) = (times.copy_us - ahead_us, times.backward_us + ahead_us);
+        let times = StepTimes { copy_us, backward_us, ..*times };
         let mut begin = *begin_us;
         for (name, us) in times.phases() {
             if us > 0 {
@@ -112,6 +124,52 @@ mod tests {
 
     use super::*;
 
+    /// The events of a trace.
+    fn events(mut trace: Trace) -> Vec<Value> {
+        trace.flush().expect("flushed");
+        let text = std::fs::read_to_string(&trace.path).expect("read");
+        let whole = format!("{}]", text.trim_end().trim_end_matches(','));
+        serde_json::from_str(&whole).expect("JSON")
+    }
+
+    #[test]
+    fn a_batch_that_is_moved_ahead_is_a_slice_of_its_own_beside_the_backward_pass() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let mut trace = Trace::create(dir.path(), "trace.json").expect("created");
+        // 4 of the 6 µs of copies are those of the next batch.
+        let times = StepTimes {
+            copy_us: 6,
+            forward_us: 20,
+            backward_us: 30,
+            optimizer_us: 8,
+            ..StepTimes::default()
+        };
+        let upload = Some(Upload { at_us: 125, us: 4 });
+        let (name, facts) = ("step 0".to_owned(), Value::Null);
+        let step = TracedStep { name, begin_us: 100, lasts_us: 64, times, upload, facts };
+        trace.add_step(&step).expect("written");
+        let events = events(trace);
+        let slices = events.iter().filter(|event| event["ph"] == "X");
+        let found: Vec<_> = slices
+            .map(|slice| {
+                let number = |field: &str| slice[field].as_u64().expect("a number");
+                let name = slice["name"].as_str().expect("a name");
+                (name, number("tid"), number("ts"), number("dur"))
+            })
+            .collect();
+        let expected = [
+            ("step 0", STEPS, 100, 64),
+            ("upload of the next batch", UPLOADS, 125, 4),
+            ("copy", STEPS, 100, 2),
+            ("forward", STEPS, 102, 20),
+            ("backward", STEPS, 122, 34),
+            ("optimizer", STEPS, 156, 8),
+        ];
+        assert_eq!(found, expected);
+        let row = events.iter().find(|event| event["tid"] == UPLOADS && event["ph"] == "M");
+        assert_eq!(row.expect("a named row")["args"]["name"], "uploads");
+    }
+
     #[test]
     fn steps_are_laid_out_phase_by_phase_with_layers_and_memory() {
         let dir = tempfile::tempdir().expect("temporary folder");
@@ -128,16 +186,13 @@ mod tests {
         for step in 2..4 {
             let (name, begin_us) = (format!("step {step}"), 100 * step);
             let facts = json!({ "loss": 0.5 });
-            let traced = TracedStep { name, begin_us, lasts_us: 70, times, facts };
+            let traced = TracedStep { name, begin_us, lasts_us: 70, times, upload: None, facts };
             trace.add_step(&traced).expect("written");
         }
         let mut timer = LayerTimer::start();
         time_layer(1, "convolution", || add_operations(1000));
         trace.add_layer("stem", (216, 9), &timer.take()[0]).expect("written");
-        trace.flush().expect("flushed");
-        let text = std::fs::read_to_string(dir.path().join("trace.json")).expect("read");
-        let whole = format!("{}]", text.trim_end().trim_end_matches(','));
-        let events: Vec<Value> = serde_json::from_str(&whole).expect("JSON");
+        let events = events(trace);
         let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
         assert_eq!(slices.len(), 13);
         assert_eq!(

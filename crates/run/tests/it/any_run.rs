@@ -55,7 +55,7 @@ proptest! {
         is_averaged in any::<bool>(),
         stop_after in 1..30_u64,
         precision in proptest::sample::select(precisions()),
-        transfer in proptest::sample::select(vec!["when-used", "ahead"]),
+        transfer in proptest::sample::select(vec!["auto", "when-used", "ahead"]),
         read_every in proptest::array::uniform3(1..5_u64),
     ) {
         let of = |part: usize| {

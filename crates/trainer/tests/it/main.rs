@@ -20,5 +20,6 @@ mod scikit_learn;
 mod served;
 mod step;
 mod task;
+mod transfer;
 mod values;
 mod weights;

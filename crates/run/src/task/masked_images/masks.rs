@@ -118,6 +118,10 @@ impl EpochStream<MaskedBatch> for MaskedEpoch<'_> {
     fn left_out(&self) -> usize {
         self.images.left_out()
     }
+
+    fn is_ready(&self) -> bool {
+        self.images.is_ready()
+    }
 }
 
 #[cfg(test)]
