@@ -1,7 +1,9 @@
 //! One run of cargo in the workspace.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+use serde_json::Value;
 
 use crate::{complain, root};
 
@@ -27,23 +29,37 @@ impl<'a> Cargo<'a> {
 
     /// Runs it; the error says how it ended.
     pub(crate) fn run(&self) -> Result<(), ExitCode> {
-        let status = Command::new(program())
-            .args(self.arguments.split(' '))
-            .envs(self.environment.iter().copied())
-            .current_dir(root())
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => {
-                complain(&format!("error: `{}` failed ({status})", self.typed()));
-                Err(ExitCode::FAILURE)
-            }
-            Err(error) => {
-                complain(&format!("error: cargo cannot be started: {error}"));
-                Err(ExitCode::FAILURE)
-            }
-        }
+        let status = self.command().status().map_err(not_started)?;
+        self.succeeded(status)
     }
+
+    /// Runs it and returns the lines of JSON that it prints; what compilers say is shown.
+    pub(crate) fn messages(&self) -> Result<Vec<Value>, ExitCode> {
+        let output = self.command().stderr(Stdio::inherit()).output().map_err(not_started)?;
+        self.succeeded(output.status)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command.args(self.arguments.split(' '));
+        command.envs(self.environment.iter().copied()).current_dir(root());
+        command
+    }
+
+    fn succeeded(&self, status: ExitStatus) -> Result<(), ExitCode> {
+        if status.success() {
+            return Ok(());
+        }
+        complain(&format!("error: `{}` failed ({status})", self.typed()));
+        Err(ExitCode::FAILURE)
+    }
+}
+
+fn not_started(error: std::io::Error) -> ExitCode {
+    complain(&format!("error: cargo cannot be started: {error}"));
+    ExitCode::FAILURE
 }
 
 /// The cargo that runs us, so that a toolchain chosen by `cargo +…` stays chosen.

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::cargo::Cargo;
-use crate::{api, deny, package, print, tidy};
+use crate::tidy::DeviceRecord;
+use crate::{api, deny, gpu, package, print, tidy};
 
 const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
@@ -24,24 +25,17 @@ const BUILDS: [Cargo<'_>; 7] = [
     Cargo::new(FEATURELESS[3]),
 ];
 
-/// What compiles burn's backends for GPUs, which takes longer than all other steps.
+/// Clippy with burn's backends for GPUs, which take longer to compile than all other steps.
 ///
-/// Clippy has the features of all crates; `DOCS_RS` skips the download of LLVM that `cuda` otherwise
-/// needs. The tests run on the adapters that `wgpu` finds, the graphics backend that compiles without
-/// further libraries, in a profile of their own, but for the longest that need no adapter.
-const SLOW: [Cargo<'_>; 2] = [
-    Cargo {
-        arguments: "clippy --workspace --all-targets --features updraft/cuda,updraft/wgpu,\
-                    updraft/fusion,updraft/autotune,updraft-bench/cuda,updraft-bench/wgpu,\
-                    updraft-bench/fusion,updraft-bench/autotune --quiet -- -D warnings",
-        environment: &[("DOCS_RS", "1")],
-    },
-    Cargo::new(
-        "test --profile gpu -p updraft-device -p updraft-kan --features updraft-device/wgpu,\
-         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet \
-         -- --skip outside --skip the_plain_path_",
-    ),
-];
+/// It has the features of all crates; `DOCS_RS` skips the download of LLVM that `cuda` otherwise
+/// needs. The tests on the adapters that `wgpu` finds follow, the graphics backend that compiles
+/// without further libraries.
+const SLOW: Cargo<'_> = Cargo {
+    arguments: "clippy --workspace --all-targets --features updraft/cuda,updraft/wgpu,\
+                updraft/fusion,updraft/autotune,updraft-bench/cuda,updraft-bench/wgpu,\
+                updraft-bench/fusion,updraft-bench/autotune --quiet -- -D warnings",
+    environment: &[("DOCS_RS", "1")],
+};
 
 /// Checks without features, each of several crates that have the same features as if checked alone,
 /// and burn as well: so its crates are checked once for a group and not for each member.
@@ -60,18 +54,16 @@ const FEATURELESS: [&str; 4] = [
 /// Every step; those for GPUs only if they are asked for.
 pub(crate) fn run(slow: bool, dry_run: bool) -> ExitCode {
     let started = Instant::now();
+    let record = if slow { DeviceRecord::Ignore } else { DeviceRecord::Compare };
     let all = timed(&FORMAT.typed(), dry_run, || FORMAT.run())
-        .and_then(|()| timed("cargo xtask tidy", dry_run, tidy::check))
+        .and_then(|()| timed("cargo xtask tidy", dry_run, || tidy::check(record)))
         .and_then(|()| timed("cargo xtask deny", dry_run, deny::check))
         .and_then(|()| {
             BUILDS.iter().try_for_each(|build| timed(&build.typed(), dry_run, || build.run()))
         })
         .and_then(|()| timed("cargo xtask api", dry_run, || api::check(api::Difference::Refuse)))
         .and_then(|()| timed("cargo xtask package", dry_run, package::check))
-        .and_then(|()| {
-            let slow: &[_] = if slow { &SLOW } else { &[] };
-            slow.iter().try_for_each(|step| timed(&step.typed(), dry_run, || step.run()))
-        });
+        .and_then(|()| if slow { on_devices(dry_run) } else { Ok(()) });
     match all {
         Err(code) => code,
         Ok(()) if dry_run => ExitCode::SUCCESS,
@@ -80,6 +72,13 @@ pub(crate) fn run(slow: bool, dry_run: bool) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// The code for GPUs: clippy, then the tests on devices.
+fn on_devices(dry_run: bool) -> Result<(), ExitCode> {
+    timed(&SLOW.typed(), dry_run, || SLOW.run())?;
+    // Prints what it does, also in a dry run.
+    gpu::check(dry_run)
 }
 
 fn timed(

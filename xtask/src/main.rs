@@ -5,6 +5,7 @@ mod arm;
 mod bench;
 mod cargo;
 mod check;
+mod cuda_offline;
 mod deny;
 mod fuzz;
 mod fuzz_history;
@@ -68,7 +69,11 @@ Change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first;
               with --slow also lints and tests of the code for GPUs
   tidy        check the rules for sources, manifests and documents
-  test-device run the tests of devices and GPU kernels (--device BACKEND)
+  test-device run the tests of the code for GPUs on a device, and record them
+              (--device BACKEND, --with fusion, --json FILE)
+  cuda-offline
+              compile every GPU kernel for NVIDIA's cards, without one
+              (--python PROGRAM; Linux)
   test-network
               train on ranks in network namespaces of a limited rate
               (--ranks N --rate 1gbit --latency 1ms; Linux, root)
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         "api" => api::run(&rest, dry_run),
         "bench" => bench::run(&rest),
         "check" => check::run(rest.iter().any(|argument| argument == "--slow"), dry_run),
+        "cuda-offline" => cuda_offline::run(&rest, dry_run),
         "deny" => deny::run(dry_run),
         "package" => package::run(dry_run),
         "fuzz" => fuzz::run(&rest, dry_run),

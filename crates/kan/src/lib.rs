@@ -56,6 +56,10 @@ pub use kernels::CubeForm;
 #[cfg(feature = "burn")]
 pub use ops::{LayerPath, PlainReason};
 
+// The kernels for GPUs, for programs that compile them without a card.
+#[cfg(feature = "every-kernel")]
+pub use kernels::every_kernel;
+
 // The description of an edge.
 pub use grid::Outside;
 pub use kernels::Activation;

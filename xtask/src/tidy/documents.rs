@@ -1,10 +1,11 @@
 //! Documents: every path in them exists, and every function named with its file is in it.
 
 use crate::tidy::Fault;
+use crate::tidy::device_record::RECORD;
 use crate::tidy::workspace::Workspace;
 
-/// Folders that a run or a build creates.
-const MADE: [&str; 3] = ["runs/", "target/", "data/"];
+/// Folders that a run or a build creates, and the record that tests on a device write.
+const MADE: [&str; 4] = ["runs/", "target/", "data/", RECORD];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     workspace

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::tidy::workspace::Workspace;
-use crate::tidy::{Fault, faults};
+use crate::tidy::{DEVICE_RECORD, Fault, faults};
 
 /// A tidy workspace of four crates in a temporary folder, which is removed with it.
 struct Planted(std::path::PathBuf);
@@ -253,4 +253,82 @@ fn a_banned_word_in_a_string_is_a_fault_except_in_tests() {
     workspace.write(path, &format!("//! Here.\n#[cfg(test)]\nmod tests {{\n    {literal}\n}}\n"));
     workspace.write("crates/data/tests/it/main.rs", &code);
     assert_eq!(workspace.faults(), Vec::<String>::new());
+}
+
+/// A record of tests that passed with the digest of the planted workspace.
+fn recorded(workspace: &Planted) {
+    let read = Workspace::read(&workspace.0).unwrap();
+    let digest = crate::tidy::device_record::digest(&read).unwrap();
+    let runs = format!("{{ \"runs\": [{{ \"digest\": \"0\" }}, {{ \"digest\": \"{digest}\" }}] }}");
+    workspace.write(DEVICE_RECORD, &runs);
+}
+
+#[test]
+fn code_for_gpus_needs_a_record_of_tests_on_a_device() {
+    breaks_record("crates/conv/src/kernels/cube/tile.rs", "//! Here.\n", "does not exist");
+    let workspace = Planted::new();
+    workspace.write(DEVICE_RECORD, "{}\n");
+    // Without code for GPUs there is nothing to test.
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_record_of_other_code_for_gpus_is_a_fault() {
+    let file = "crates/conv/src/kernels/cube/tile.rs";
+    for (path, text) in [
+        (file, "//! There.\n"),
+        ("crates/conv/src/kernels/cube/other.rs", "//! Here.\n"),
+        ("crates/conv/src/ops/cube.rs", "//! Here.\n"),
+        ("crates/conv/tests/it/cube/case.rs", "//! Here.\n"),
+        ("xtask/src/gpu/cases.rs", "//! Here.\n"),
+        ("Cargo.lock", &lock("cubecl-core")),
+    ] {
+        let workspace = Planted::new();
+        workspace.write(file, "//! Here.\n");
+        recorded(&workspace);
+        assert_eq!(workspace.faults(), Vec::<String>::new());
+        workspace.write(path, text);
+        let faults = workspace.faults();
+        assert_eq!(faults.len(), 1, "{path}: {faults:#?}");
+        assert!(faults[0].starts_with(DEVICE_RECORD), "{path}: {faults:#?}");
+        assert!(faults[0].contains("cargo xtask test-device"), "{path}: {faults:#?}");
+    }
+}
+
+#[test]
+fn other_code_and_line_endings_need_no_tests_on_a_device() {
+    let file = "crates/conv/src/kernels/cube/tile.rs";
+    let workspace = Planted::new();
+    workspace.write(file, "//! Here.\n");
+    recorded(&workspace);
+    workspace.write(file, "//! Here.\r\n");
+    workspace.write("crates/conv/src/kernels/plan.rs", "//! Here.\n");
+    workspace.write("Cargo.lock", &lock("serde"));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_module_for_gpus_alone_has_a_name_that_says_so() {
+    let path = "crates/conv/src/lib.rs";
+    let gate = "//! Here.\n#[cfg(feature = \"cube\")]\n";
+    breaks(path, &format!("{gate}mod tile;\n"), "the module `tile` is compiled for GPUs alone");
+    let workspace = Planted::new();
+    workspace.write(path, &format!("{gate}mod cube_tile;\n"));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+}
+
+/// The versions of a workspace that has one dependency.
+fn lock(name: &str) -> String {
+    format!("version = 4\n\n[[package]]\nname = \"{name}\"\nversion = \"0.12.0\"\n")
+}
+
+/// One file more needs a record.
+#[track_caller]
+fn breaks_record(path: &str, text: &str, expected: &str) {
+    let workspace = Planted::new();
+    workspace.write(path, text);
+    let faults = workspace.faults();
+    assert_eq!(faults.len(), 1, "{faults:#?}");
+    let is_of_record = faults[0].starts_with(DEVICE_RECORD);
+    assert!(is_of_record && faults[0].contains(expected), "{faults:#?}");
 }

@@ -8,9 +8,13 @@ use serde_json::Value;
 
 use crate::cargo::program;
 use crate::tidy::Fault;
+use crate::tidy::device_record::{LOCK, RECORD};
 
 /// The endings of files that a rule reads.
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
+
+/// Other files that a rule reads.
+const OTHERS: [&str; 2] = [LOCK, RECORD];
 
 /// Folders without files of the repository.
 const FOREIGN: [&str; 4] = ["target", "runs", "data", ".git"];
@@ -72,7 +76,8 @@ impl Workspace {
                 }
                 continue;
             }
-            if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            let is_read = ENDINGS.iter().any(|ending| name.ends_with(ending));
+            if is_read || OTHERS.contains(&from_root.as_str()) {
                 let text = fs::read_to_string(&path).map_err(|error| {
                     Fault::new(from_root.clone(), format!("unreadable: {error}"))
                 })?;

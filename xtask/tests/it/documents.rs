@@ -43,10 +43,9 @@ fn every_command_parses() {
             let words = arguments.split_whitespace();
             let mut arguments: Vec<_> = words.map(|word| word.trim_matches('\'')).collect();
             let name = match arguments[0] {
-                "api" | "check" | "deny" | "fuzz" | "gpu-report" | "package" | "results"
-                | "test" | "test-arm" | "test-device" | "test-network" | "tidy" | "--help" => {
-                    "xtask"
-                }
+                "api" | "check" | "cuda-offline" | "deny" | "fuzz" | "gpu-report" | "package"
+                | "results" | "test" | "test-arm" | "test-device" | "test-network" | "tidy"
+                | "--help" => "xtask",
                 "bench" => {
                     arguments = for_the_runner(&arguments[1..]);
                     "updraft-bench"

@@ -47,6 +47,9 @@ pub(crate) struct CompareArgs {
     /// The folder that holds the data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// The device of every arm: auto, flex, cuda:0, ... (`probe` lists them)
+    #[arg(long)]
+    device: Option<String>,
     /// Change one value in every arm, such as --set train.epochs=3;
     /// KEY= removes a key (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -70,6 +73,12 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
+    /// The settings of every arm, `--device` first.
+    fn sets_of_all(&self) -> Vec<String> {
+        let device = self.device.iter().map(|device| format!("device={device}"));
+        device.chain(self.sets.iter().cloned()).collect()
+    }
+
     /// The folder of the runs of an arm and a seed.
     fn folder(&self, arm: usize, seed: u64) -> PathBuf {
         self.runs.join(format!("arm-{}-seed-{seed}", arm + 1))
@@ -112,6 +121,7 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
         let config = ConfigArgs {
             config: Some(args.config.clone()),
             data: args.data.clone(),
+            device: None,
             sets: settings(args, arm),
             profile: args.profile.clone(),
         };
@@ -335,7 +345,8 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let config = ConfigArgs {
         config: Some(args.config.clone()),
         data: args.data.clone(),
-        sets: [args.sets.clone(), words(&args.arms[best])].concat(),
+        device: None,
+        sets: [args.sets_of_all(), words(&args.arms[best])].concat(),
         profile: args.profile.clone(),
     };
     crate::program::next(&format!("train{}", config.words()));
@@ -344,7 +355,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
 
 /// The settings of an arm at the first seed.
 fn settings(args: &CompareArgs, arm: &str) -> Vec<String> {
-    let mut settings = args.sets.clone();
+    let mut settings = args.sets_of_all();
     settings.extend(words(arm));
     settings.push("seed=1".to_owned());
     settings

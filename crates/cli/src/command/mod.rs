@@ -63,6 +63,9 @@ pub(crate) struct ConfigArgs {
     /// The folder that holds the data
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// The device: auto, flex, cuda:0, ... (`probe` lists them)
+    #[arg(long)]
+    pub(crate) device: Option<String>,
     /// Change one value of the config, such as --set train.epochs=3;
     /// KEY= removes a key (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -84,7 +87,9 @@ impl ConfigArgs {
 
     /// Reads the configuration into a plan.
     pub(crate) fn plan_in_silence(&self, registry: Registry) -> Result<Planned, ConfigError> {
-        let mut sets = self.sets.clone();
+        // First: searches and comparisons add settings of their own, which have the last word.
+        let device = self.device.iter().map(|device| format!("device={device}"));
+        let mut sets: Vec<String> = device.chain(self.sets.iter().cloned()).collect();
         // Stored in the plan, so that evaluation and resuming find the data.
         if let Some(dir) = &self.data {
             let dir = std::path::absolute(dir)
@@ -92,9 +97,14 @@ impl ConfigArgs {
             let dir = toml::Value::String(dir.to_string_lossy().into_owned());
             sets.push(format!("data.dir={dir}"));
         }
-        let named = |error: ConfigError| match self.data {
-            Some(_) => error.caused_by("--data", "data.dir"),
-            None => error,
+        let named = |mut error: ConfigError| {
+            if self.data.is_some() {
+                error = error.caused_by("--data", "data.dir");
+            }
+            if self.device.is_some() {
+                error = error.caused_by("--device", "device");
+            }
+            error
         };
         planned(registry, self.config.as_deref(), &sets, self.profile.as_deref()).map_err(named)
     }
@@ -128,6 +138,7 @@ impl ConfigArgs {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
         let mut words: Vec<String> = self.config.iter().map(path).collect();
         words.extend(self.data.iter().map(|dir| format!("--data {}", path(dir))));
+        words.extend(self.device.iter().map(|device| format!("--device {}", quoted(device))));
         words.extend(self.sets.iter().map(|set| format!("--set {}", quoted(set))));
         words.extend(self.profile.iter().map(|name| format!("--profile {}", quoted(name))));
         words.iter().map(|word| format!(" {word}")).collect()

@@ -9,8 +9,8 @@ use serde_json::json;
 use updraft_device::Selection;
 use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
-    Beginning, ConfigError, LayerTimes, Observer, Plan, Registry, RunError, RunFolder, Trained,
-    Training, UnusedKey,
+    Beginning, LayerTimes, Observer, Plan, Registry, RunError, RunFolder, Trained, Training,
+    UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event, NonFinite};
 
@@ -62,16 +62,13 @@ pub(crate) struct TrainCommand {
     pub(super) json: JsonArgs,
 }
 
-/// The model to train, and the device.
+/// The model to train.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
-    /// The device: auto, flex, cuda:0, ... (`probe` lists them)
-    #[arg(long, conflicts_with = "resume")]
-    device: Option<String>,
     /// Continue a run that was stopped
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "device", "sets"])]
     pub(super) resume: Option<PathBuf>,
     /// With --resume, continue from the checkpoint of this step; later ones are renamed
     #[arg(long, value_name = "STEP", requires = "resume")]
@@ -105,7 +102,7 @@ impl TrainArgs {
     /// A run of a plan that is made elsewhere.
     pub(crate) fn in_folder(runs: PathBuf) -> Self {
         let config = ConfigArgs::default();
-        Self { config, device: None, resume: None, checkpoint: None, runs, trace_steps: None }
+        Self { config, resume: None, checkpoint: None, runs, trace_steps: None }
     }
 
     /// The plan of the configuration, or of the resumed run.
@@ -114,14 +111,7 @@ impl TrainArgs {
             ensure!(self.config.profile.is_none(), PROFILE_OF_RESUMED);
             return Ok(RunFolder::open(path)?.plan(registry)?);
         }
-        let mut config = self.config.clone();
-        config.sets.extend(self.device.iter().map(|device| format!("device={device}")));
-        let named = |error: ConfigError| match self.device {
-            Some(_) => error.caused_by("--device", "device"),
-            None => error,
-        };
-        let planned = config.plan(registry).map_err(named)?;
-        Ok(planned.plan)
+        Ok(self.config.plan(registry)?.plan)
     }
 
     /// The same, with the checks that need no data.

@@ -8,6 +8,15 @@ mod compare;
 mod compare_again;
 #[cfg(unix)]
 mod compare_stopped;
+#[cfg(any(
+    feature = "cuda",
+    feature = "metal",
+    feature = "rocm",
+    feature = "vulkan",
+    feature = "webgpu",
+    feature = "wgpu"
+))]
+mod cube_commands;
 mod data;
 mod determinism;
 mod diverged;

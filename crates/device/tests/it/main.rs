@@ -1,5 +1,6 @@
 //! Tests of the public API: one file per subject.
 
+mod adapters;
 mod probing;
 mod selection;
 mod text;

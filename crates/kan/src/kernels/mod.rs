@@ -6,7 +6,7 @@ mod bf16;
 mod coefficients;
 mod conv;
 mod cpu;
-#[cfg(feature = "cube")]
+#[cfg(any(feature = "cube", feature = "every-kernel"))]
 pub(crate) mod cube;
 pub(crate) mod cube_cost;
 mod cube_form;
@@ -35,6 +35,8 @@ pub use backward::backward;
 pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 pub(crate) use cpu::Uniform;
+#[cfg(feature = "every-kernel")]
+pub use cube::every_kernel;
 pub use cube_form::CubeForm;
 #[cfg(feature = "flex")]
 pub(crate) use dense::{

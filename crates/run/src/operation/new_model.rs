@@ -32,11 +32,7 @@ pub(super) fn new_model<W: Workload>(
 }
 
 /// A model whose parameters are drawn, on its device.
-fn drawn<W: Workload>(
-    workload: &W,
-    plan: &Plan,
-    device: &Device,
-) -> Result<W::Model, RunError> {
+fn drawn<W: Workload>(workload: &W, plan: &Plan, device: &Device) -> Result<W::Model, RunError> {
     let origin = origin(plan, device);
     if origin != *device {
         origin.seed(plan.seed);

@@ -243,9 +243,14 @@ impl<W: Workload> Bench<'_, W> {
 
     /// Checks that mixed precision approximates f32.
     fn precision(&self) -> Seen {
+        let mixed = [Policy::BF16_MIXED, Policy::F16_MIXED];
+        let Some(mixed) = mixed.into_iter().find(|mixed| mixed.check_device(&self.device).is_ok())
+        else {
+            return Ok("the device has neither bf16 nor f16: there is nothing to compare".into());
+        };
         let (input, _) = self.batch()?;
         let task = self.workload.task();
-        let outputs = [Policy::F32, Policy::BF16_MIXED].map(|policy| {
+        let outputs = [Policy::F32, mixed].map(|policy| {
             let model = self.model(policy).valid();
             let input = input.clone().without_graph().cast_floats(policy.compute);
             let output = policy.scope(|| task.forward(&model, input, &StepContext::evaluation()));
@@ -253,9 +258,9 @@ impl<W: Workload> Bench<'_, W> {
         });
         let parity = Parity::between(&outputs[0], &outputs[1])?;
         if parity.cosine <= 0.99 {
-            return Err(format!("bf16 and f32 differ: cosine {:.4}", parity.cosine).into());
+            return Err(format!("{mixed} and f32 differ: cosine {:.4}", parity.cosine).into());
         }
-        Ok(format!("bf16-mixed keeps {:.0} dB of the signal of f32", parity.sqnr_db))
+        Ok(format!("{mixed} keeps {:.0} dB of the signal of f32", parity.sqnr_db))
     }
 
     /// Checks that a resumed run ends with the weights of an uninterrupted run.

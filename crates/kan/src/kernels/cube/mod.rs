@@ -10,6 +10,8 @@ mod bias_gradient;
 mod buffers;
 mod choice;
 mod dense;
+#[cfg(feature = "every-kernel")]
+mod every_kernel;
 mod expanded;
 mod function;
 mod layer;
@@ -30,6 +32,8 @@ pub(crate) use buffers::{Inputs, Sizes};
 pub(crate) use choice::{chosen, forward, packed_len};
 #[cfg(feature = "autodiff")]
 pub(crate) use choice::{input_gradient, weight_gradient};
+#[cfg(feature = "every-kernel")]
+pub use every_kernel::every_kernel;
 pub(crate) use expanded::{Part, add_bias, pack_weights, write_bases};
 #[cfg(feature = "autodiff")]
 pub(crate) use expanded::{contract, unpack_gradients};
