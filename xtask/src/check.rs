@@ -37,6 +37,11 @@ const SLOW: Cargo<'_> = Cargo {
     environment: &[("DOCS_RS", "1")],
 };
 
+/// Caches of kernels on files, with the database in which burn keeps them.
+const KERNEL_CACHES: Cargo<'_> = Cargo::new(
+    "test -p updraft-device --features persistence --lib --test it --quiet kernel_cache",
+);
+
 /// Checks without features, each of several crates that have the same features as if checked alone,
 /// and burn as well: so its crates are checked once for a group and not for each member.
 ///
@@ -76,7 +81,9 @@ pub(crate) fn run(slow: bool, dry_run: bool) -> ExitCode {
 
 /// The code for GPUs: clippy, then the tests on devices.
 fn on_devices(dry_run: bool) -> Result<(), ExitCode> {
-    timed(&SLOW.typed(), dry_run, || SLOW.run())?;
+    for step in [SLOW, KERNEL_CACHES] {
+        timed(&step.typed(), dry_run, || step.run())?;
+    }
     // Prints what it does, also in a dry run.
     gpu::check(dry_run)
 }

@@ -3,6 +3,7 @@
 mod allocator;
 mod arguments;
 mod batch_size;
+mod captured;
 mod child;
 mod command;
 mod contribution_table;

@@ -63,7 +63,7 @@ pub(crate) fn refuse_in_run(path: &Path) -> Result<()> {
 }
 
 /// The files and folders that runs and the commands on a run write into its folder.
-const OF_RUN: [&str; 34] = [
+const OF_RUN: [&str; 35] = [
     ".lock",
     ".plan.toml",
     "calibration.json",
@@ -75,6 +75,7 @@ const OF_RUN: [&str; 34] = [
     "environment.json",
     "epochs.csv",
     "images.json",
+    "kernel-choices",
     "layers-eval.json",
     "layers-predict.json",
     "layers.json",

@@ -1,5 +1,7 @@
 //! Errors about devices.
 
+use std::path::{Path, PathBuf};
+
 use crate::spec::{Backend, DeviceSpec};
 
 /// Errors of parsing, selecting or using a device.
@@ -50,10 +52,29 @@ pub enum DeviceError {
         /// What burn reported.
         reason: String,
     },
+    /// The cache of measured and compiled kernels cannot be used.
+    #[error("cannot {action} the cache of kernels `{path}`: {cause}")]
+    KernelCache {
+        /// What was tried.
+        action: &'static str,
+        /// With which file or folder.
+        path: PathBuf,
+        /// The reason.
+        cause: String,
+    },
+    /// This process already has a cache of kernels of its own.
+    #[error("this process has a cache of kernels for another run; finish that run first")]
+    KernelCacheInUse,
     /// The peak of memory could not be sampled.
     #[error("peak memory could not be sampled: {reason}")]
     Sampler {
         /// The reason.
         reason: String,
     },
+}
+
+impl DeviceError {
+    pub(crate) fn kernel_cache(action: &'static str, path: &Path, cause: String) -> Self {
+        Self::KernelCache { action, path: path.to_owned(), cause }
+    }
 }

@@ -62,6 +62,8 @@ pub struct DtypeFacts {
 pub enum GraphCapture {
     /// The driver replays it as one launch.
     Hardware,
+    /// The runtime launches the recorded kernels again, without the host's work before each launch.
+    Software,
     /// burn runs the recorded closure again.
     Replayed,
 }
@@ -98,8 +100,11 @@ pub(crate) fn describe(backend: Backend, device: &Device) -> (Option<String>, bo
         memory_free_bytes: None,
         dtypes: dtypes(device),
         graph_capture: match backend {
-            // The two runtimes that implement it (`burn::tensor::Graph`).
+            // What CubeCL 0.11.3 implements: `begin_capture` of its servers.
             Backend::Cuda | Backend::Rocm => GraphCapture::Hardware,
+            Backend::Metal | Backend::Vulkan | Backend::Webgpu | Backend::Wgpu => {
+                GraphCapture::Software
+            }
             _ => GraphCapture::Replayed,
         },
     };

@@ -3,6 +3,7 @@
 mod applied;
 mod error;
 mod facts;
+mod kernel_cache;
 mod measure;
 mod memory;
 mod nvidia;
@@ -29,6 +30,12 @@ pub use select::{Rejection, Selection, select, select_for_rank};
 pub use applied::{Applied, applied};
 pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, memory};
 pub use peak::{Peak, PeakSampler};
+
+// Measured and compiled kernels.
+pub use kernel_cache::{
+    CacheContents, KernelOrigin, OriginDifference, OwnKernelCache, StoredChoices,
+    kernel_cache_contents,
+};
 
 // Errors.
 pub use error::DeviceError;

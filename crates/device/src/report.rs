@@ -79,6 +79,7 @@ fn facts_lines(facts: &Facts) -> Vec<String> {
     lines.push(detail("tensor cores", &named(|facts| facts.tensor_cores)));
     let graphs = match facts.graph_capture {
         GraphCapture::Hardware => "by the hardware: replayed as one launch",
+        GraphCapture::Software => "by the runtime: recorded launches are repeated",
         GraphCapture::Replayed => "none: operations are launched one by one",
     };
     lines.push(detail("graph capture", graphs));

@@ -470,7 +470,11 @@ impl RunError {
             Self::ServedDamaged { cause, .. } => can_be_fixed(cause),
             Self::Device(error) => !matches!(
                 error,
-                DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
+                DeviceError::Failed { .. }
+                    | DeviceError::Gone { .. }
+                    | DeviceError::KernelCache { .. }
+                    | DeviceError::KernelCacheInUse
+                    | DeviceError::Sampler { .. }
             ),
             Self::Record(_)
             | Self::LostLock(_)

@@ -31,7 +31,7 @@ const POLL: Duration = Duration::from_millis(10);
 const BEGUN: &str = ".plan.toml";
 
 /// A run's folder: `plan.toml`, `run.json`, `metrics.jsonl`, `environment.json`, `checkpoints/`,
-/// files of the task, and at the end `summary.json`.
+/// files of the task, on GPUs `kernel-choices/`, and at the end `summary.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,

@@ -10,6 +10,7 @@ use updraft_data::WindowProgress;
 use updraft_device::{DeviceSpec, open, probe, select};
 use updraft_distributed::{Alone, Collective};
 use updraft_precision::Policy;
+use updraft_trainer::CaptureReport;
 
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -109,6 +110,28 @@ impl TrainedModel {
         let device = open(&select(&DeviceSpec::Cpu, &probe())?)?;
         let loaded = plan.quantizer()?.load_int8(&plan, folder, network, &device)?;
         Ok(Self { loaded, policy: plan.precision, device })
+    }
+
+    /// Records the forward pass at the next prediction and replays it from then on for inputs of the
+    /// same shape, with the same results; see [`updraft_trainer::CapturedModel`].
+    ///
+    /// Where the device offers none, predictions are computed as before, and
+    /// [`capture_report`](Self::capture_report) has the reason.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a model whose predictions are no calls of one forward pass, and for
+    /// an int8 network.
+    pub fn capture(&mut self) -> Result<(), RunError> {
+        let refuse = |reason: &str| RunError::Unusable {
+            reason: format!("the model cannot be captured: {reason}; leave out --captured"),
+        };
+        self.loaded.capture().map_err(refuse)
+    }
+
+    /// How captured forward passes were computed so far; `None` without [`capture`](Self::capture).
+    #[must_use]
+    pub fn capture_report(&self) -> Option<CaptureReport> {
+        self.loaded.capture_report()
     }
 
     /// The class names, in the order of the model's outputs; empty for a task without classes.

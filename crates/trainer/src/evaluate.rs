@@ -3,6 +3,7 @@
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
+use crate::captured::CaptureReport;
 use crate::error::TrainError;
 use crate::evaluation_pass::EvaluationPass;
 use crate::events::Control;
@@ -43,6 +44,37 @@ pub fn evaluate<M, T: Task<M>>(
         return Ok(None);
     };
     Ok(Some(Evaluated::of(task, &sums, score)))
+}
+
+/// As [`evaluate`], with the forward pass captured at the first batch and replayed for batches of its
+/// shape where the device can; returns also how the passes were computed.
+///
+/// A pass that is replayed returns the bits of a plain one; see
+/// [`CapturedModel`](crate::CapturedModel) for what the model has to keep to.
+///
+/// # Errors
+/// As [`evaluate`].
+///
+/// # Panics
+/// As the task.
+#[allow(clippy::type_complexity, reason = "a pair that its callers take apart at once")]
+pub fn evaluate_captured<M, T: Task<M>>(
+    task: &T,
+    model: &M,
+    stream: &dyn BatchStream<T::Batch>,
+    (device, policy): (&Device, Policy),
+    poll: &mut dyn FnMut(usize) -> Control,
+) -> Result<Option<(Evaluated<T::Score>, CaptureReport)>, TrainError> {
+    let mut pass = EvaluationPass::new(task, model, stream, device, policy).captured();
+    let failed = |cause| TrainError::Evaluation { cause };
+    while pass.evaluate_next(|_| ()).map_err(failed)?.is_some() {
+        if poll(pass.samples()) != Control::Continue {
+            return Ok(None);
+        }
+    }
+    let report = pass.capture_report().unwrap_or_default();
+    let (sums, score) = pass.into_sums();
+    Ok(Some((Evaluated::of(task, &sums, score), report)))
 }
 
 impl<S: Score> Evaluated<S> {

@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use updraft_precision::Policy;
 
 use crate::batch_numbers::{BatchNumbers, BatchTensors};
+use crate::captured::{CaptureReport, CapturedForward};
 use crate::metric::{Evaluation, LossSums, Score};
 use crate::monitor::StepTimes;
 use crate::stream::{BatchStream, EpochPart, StreamError};
@@ -24,7 +25,11 @@ pub struct EvaluationPass<'a, M, T: Task<M>> {
     sums: LossSums,
     score: T::Score,
     times: StepTimes,
+    captured: Option<CapturedPass<'a, T::Input, T::Output>>,
 }
+
+/// The forward pass of a task and a model.
+type CapturedPass<'a, I, O> = CapturedForward<I, O, Box<dyn FnMut(I) -> O + 'a>>;
 
 /// A batch that was evaluated.
 #[derive(Debug, Clone)]
@@ -59,7 +64,25 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         policy: Policy,
     ) -> Self {
         let (sums, score, times) = Default::default();
-        Self { task, model, batches, device, policy, sums, score, times }
+        Self { task, model, batches, device, policy, sums, score, times, captured: None }
+    }
+
+    /// The same with the forward pass captured at the first batch, and replayed for batches of its
+    /// shape where the device can; see [`CapturedModel`](crate::CapturedModel).
+    #[must_use]
+    pub fn captured(mut self) -> Self {
+        let (task, model, policy) = (self.task, self.model, self.policy);
+        let forward =
+            move |input| policy.scope(|| task.forward(model, input, &StepContext::evaluation()));
+        self.captured = Some(CapturedForward::new(Box::new(forward)));
+        self
+    }
+
+    /// How the forward passes were computed so far; `None` if they are not
+    /// [captured](Self::captured).
+    #[must_use]
+    pub fn capture_report(&self) -> Option<CaptureReport> {
+        self.captured.as_ref().map(CapturedForward::report)
     }
 
     /// Evaluates the next batch; `None` after the last one.
@@ -112,8 +135,13 @@ impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
         let samples = self.task.samples(&target);
         let kept = keep(&input);
         let cast = input.cast_floats(self.policy.compute);
-        let forward = || self.task.forward(self.model, cast, &StepContext::evaluation());
-        let output = self.policy.scope(forward);
+        let output = match &mut self.captured {
+            Some(captured) => captured.call(cast),
+            None => {
+                let forward = || self.task.forward(self.model, cast, &StepContext::evaluation());
+                self.policy.scope(forward)
+            }
+        };
         let output = output.cast_floats(self.policy.output);
         let losses = self.task.loss(&output, &target);
         let read = BatchTensors::new(losses, self.task.measure(&output, &target), None).read();

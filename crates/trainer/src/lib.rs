@@ -8,6 +8,7 @@ mod benchmark;
 mod bits;
 mod bn_recompute;
 mod buffers;
+mod captured;
 mod checkpoint;
 mod comparison;
 mod converted;
@@ -53,7 +54,7 @@ mod unread;
 pub use converted::Converted;
 pub use stream::{BatchStream, Counted, EpochPart, EpochStream, StreamError, with_graph};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
-pub use tensors::Tensors;
+pub use tensors::{TensorMap, Tensors};
 
 // Runs and their settings.
 pub use criterion::{Criterion, CriterionError, Split};
@@ -108,6 +109,12 @@ pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{RankTimes, StepTimes, Timing};
 pub use transfer::Upload;
 
+// Forward passes that are recorded and replayed.
+pub use captured::{
+    CaptureReport, CaptureSettings, CapturedCallError, CapturedForward, CapturedModel, NotCaptured,
+    TensorForm,
+};
+
 // Loops and models of your own, measured.
 pub use benchmark::{Benchmark, BenchmarkSettings, benchmark};
 pub use own_loop::{Bottleneck, LoopMonitor, LoopReport, Phase, Verdict};
@@ -117,7 +124,7 @@ pub use recompute::{Activations, Backward, InputGradients, SegmentValues, Segmen
 pub use segments::{SegmentedPass, Segments};
 
 // Scoring a model.
-pub use evaluate::{Evaluated, evaluate};
+pub use evaluate::{Evaluated, evaluate, evaluate_captured};
 pub use evaluation_pass::{EvaluatedBatch, EvaluationPass};
 pub use ranks::evaluate_on_ranks;
 

@@ -1,6 +1,13 @@
 //! Values of a batch on a device: one tensor, several, or none.
 
+use burn::tensor::kind::Basic;
 use burn::tensor::{Bool, Device, FloatDType, Int, Tensor};
+
+/// What is done with each tensor of [`Tensors::map_tensors`], of any rank and kind.
+pub trait TensorMap {
+    /// Returns what takes the tensor's place: a tensor of the same rank and kind.
+    fn map<const D: usize, K: Basic + 'static>(&mut self, tensor: Tensor<D, K>) -> Tensor<D, K>;
+}
 
 /// One tensor of any rank and kind, or several of them: `()`, [`Option`], [`Vec`] and tuples of up
 /// to four.
@@ -32,6 +39,11 @@ pub trait Tensors: Clone {
     /// The shape of every floating-point tensor, in their order.
     fn shapes(&self) -> Vec<Vec<usize>>;
 
+    /// The same values with every tensor, of any kind, replaced by what `map` returns for it; the
+    /// order is always the same.
+    #[must_use]
+    fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self;
+
     /// Whether no floating-point tensor contains NaN or infinity; reads the device.
     fn all_finite(&self) -> bool {
         self.to_floats().into_iter().all(f32::is_finite)
@@ -62,6 +74,10 @@ impl<const D: usize> Tensors for Tensor<D> {
     fn shapes(&self) -> Vec<Vec<usize>> {
         vec![self.dims().to_vec()]
     }
+
+    fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+        map.map(self)
+    }
 }
 
 macro_rules! tensors_without_fractions {
@@ -90,6 +106,10 @@ macro_rules! tensors_without_fractions {
             fn shapes(&self) -> Vec<Vec<usize>> {
                 Vec::new()
             }
+
+            fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+                map.map(self)
+            }
         }
     )+};
 }
@@ -116,6 +136,8 @@ impl Tensors for () {
     fn shapes(&self) -> Vec<Vec<usize>> {
         Vec::new()
     }
+
+    fn map_tensors<V: TensorMap>(self, _: &mut V) -> Self {}
 }
 
 impl<T: Tensors> Tensors for Option<T> {
@@ -142,6 +164,10 @@ impl<T: Tensors> Tensors for Option<T> {
     fn shapes(&self) -> Vec<Vec<usize>> {
         self.iter().flat_map(T::shapes).collect()
     }
+
+    fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+        self.map(|tensors| tensors.map_tensors(map))
+    }
 }
 
 impl<T: Tensors> Tensors for Vec<T> {
@@ -167,6 +193,10 @@ impl<T: Tensors> Tensors for Vec<T> {
 
     fn shapes(&self) -> Vec<Vec<usize>> {
         self.iter().flat_map(T::shapes).collect()
+    }
+
+    fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+        self.into_iter().map(|tensors| tensors.map_tensors(map)).collect()
     }
 }
 
@@ -196,6 +226,10 @@ macro_rules! tensors_of_tuple {
             fn shapes(&self) -> Vec<Vec<usize>> {
                 [$(self.$at.shapes()),+].concat()
             }
+
+            fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+                ($(self.$at.map_tensors(map),)+)
+            }
         }
     };
 }
@@ -223,5 +257,42 @@ mod tests {
         assert_eq!(Tensors::device(&narrow), Some(device));
         assert_eq!(().device(), None);
         assert_eq!(narrow.shapes(), [vec![1, 2], vec![2]]);
+    }
+
+    /// Notes the rank of each tensor, and negates floating-point ones.
+    struct Negate(Vec<usize>);
+
+    impl TensorMap for Negate {
+        fn map<const D: usize, K: Basic + 'static>(
+            &mut self,
+            tensor: Tensor<D, K>,
+        ) -> Tensor<D, K> {
+            self.0.push(D);
+            let boxed: Box<dyn std::any::Any> = Box::new(tensor.clone());
+            match boxed.downcast::<Tensor<D>>() {
+                Ok(floats) => {
+                    let negated: Box<dyn std::any::Any> = Box::new(floats.neg());
+                    *negated.downcast::<Tensor<D, K>>().expect("the kind of the argument")
+                }
+                Err(_) => tensor,
+            }
+        }
+    }
+
+    #[test]
+    fn every_tensor_is_mapped_in_order_and_keeps_its_place() {
+        let device = Device::flex();
+        let floats = Tensor::<2>::from_floats([[1.0, -2.0]], &device);
+        let labels = Tensor::<1, Int>::from_ints([3], &device);
+        let flags = Tensor::<3, Bool>::from_bool([[[true]]], &device);
+        let last = vec![Some(Tensor::<4>::ones([1, 1, 1, 2], &device)), None];
+        let mut negate = Negate(Vec::new());
+        let mapped = ((floats, labels), flags, (), last).map_tensors(&mut negate);
+        assert_eq!(negate.0, [2, 1, 3, 4]);
+        assert_eq!(mapped.0.0.to_numbers(), [-1.0, 2.0]);
+        assert_eq!(mapped.0.1.to_numbers(), [3.0]);
+        assert_eq!(mapped.1.to_numbers(), [1.0]);
+        assert_eq!(mapped.3.to_numbers(), [-1.0, -1.0]);
+        assert!(mapped.3[1].is_none());
     }
 }

@@ -10,10 +10,11 @@ use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
     Ability, AnyWorkload, EvaluatedForm, Int8Network, LayerTimes, Plan, RankEvaluation, Registry,
 };
-use updraft_trainer::{Control, Evaluation};
+use updraft_trainer::{CaptureReport, Control, Evaluation};
 
 use super::would::{Would, data_of, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
+use crate::captured::show_captured;
 use crate::progress::{Display, evaluation_text};
 use crate::stop::NothingToSave;
 use crate::wrap::hanging;
@@ -47,6 +48,10 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
           conflicts_with_all = ["int8", "tta"])]
     trace_steps: Option<u64>,
+    /// Record the forward pass once and replay it for batches of the same shape, with the same score;
+    /// a device that records nothing computes as usual, and the reason is printed
+    #[arg(long, conflicts_with_all = ["int8", "tta", "trace_steps"])]
+    captured: bool,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
@@ -75,6 +80,9 @@ impl EvalArgs {
     pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
         if ranks > 1 && self.trace_steps.is_some() {
             bail!("`--trace-steps` needs a single rank");
+        }
+        if ranks > 1 && self.captured {
+            bail!("`--captured` needs a single rank");
         }
         Ok(())
     }
@@ -169,17 +177,23 @@ fn evaluate(
     // A rank that stops leaves the others without a score: the signal ends all of them.
     let _unasked = (ranks.size() > 1).then(NothingToSave::begin);
     let workload = run.workload_on(ranks, args.data.as_deref(), display)?;
+    let mut report = CaptureReport::default();
     let scored = match (network, args.trace_steps) {
-        (Some(network), _) => Scored::Form(EvaluatedForm::Int8(network)),
+        (Some(network), _) => Scored::Form(EvaluatedForm::Int8(network), None),
         (None, Some(steps)) => Scored::Traced(steps),
-        (None, None) => Scored::Form(EvaluatedForm::Served),
+        (None, None) => Scored::Form(EvaluatedForm::Served, args.captured.then_some(&mut report)),
     };
     let mut score = |scored| score_of(&*workload, (run, ranks), scored, display, ACTIVITY);
     let all = score(scored)?;
     let averaged = args.tta.map(Views::from);
-    let averaged = averaged
-        .map(|views| anyhow::Ok((views, score(Scored::Form(EvaluatedForm::Averaged(views)))?)));
-    Ok(Scores { samples: workload.about().samples, score: all, averaged: averaged.transpose()? })
+    let averaged = averaged.map(|views| {
+        anyhow::Ok((views, score(Scored::Form(EvaluatedForm::Averaged(views), None))?))
+    });
+    let averaged = averaged.transpose()?;
+    if args.captured {
+        show_captured(&report);
+    }
+    Ok(Scores { samples: workload.about().samples, score: all, averaged })
 }
 
 /// Evaluates a run's model with a progress bar.
@@ -189,14 +203,14 @@ pub(crate) fn score(
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
-    let scored = Scored::Form(EvaluatedForm::Served);
+    let scored = Scored::Form(EvaluatedForm::Served, None);
     score_of(workload, (run, &mut Shared::new(Alone)), scored, display, activity)
 }
 
 /// What is evaluated.
 enum Scored<'a> {
-    /// The run's model or its int8 network.
-    Form(EvaluatedForm<'a>),
+    /// The run's model or its int8 network; with a report, the forward pass is captured.
+    Form(EvaluatedForm<'a>, Option<&'a mut CaptureReport>),
     /// The run's model, with a trace of the first batches.
     Traced(u64),
 }
@@ -222,9 +236,10 @@ fn score_of(
     };
     let score = match scored {
         Scored::Traced(steps) => workload.trace_evaluation(plan, folder, steps, device, poll),
-        Scored::Form(form) => {
+        Scored::Form(form, captured) => {
             let collective: &mut dyn Collective = ranks;
-            let evaluation = RankEvaluation { plan, folder, form, device, selection, collective };
+            let evaluation =
+                RankEvaluation { plan, folder, form, device, selection, collective, captured };
             workload.evaluate_on_ranks(evaluation, poll)
         }
     }?;

@@ -7,6 +7,7 @@ pub(crate) mod batch_sweep;
 pub(crate) mod compare;
 pub(crate) mod compare_options;
 mod comparison;
+mod conclusion;
 mod data_digest;
 pub(crate) mod endure;
 pub(crate) mod eval;

@@ -16,6 +16,7 @@ use super::predict_output::{OutputArgs, Request, run_to_file};
 use super::predict_table::run_to_table;
 use super::would::{Would, model_of};
 use super::{Int8Args, OpenedRun, next_on, refused_as};
+use crate::captured::show_captured;
 use crate::layer_table;
 use crate::predictions::{PartFailed, listed};
 use crate::progress::Display;
@@ -50,6 +51,10 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..),
           conflicts_with = "int8")]
     trace_steps: Option<u64>,
+    /// Record the forward pass once and replay it for inputs of the same shape, with the same results;
+    /// a device that records nothing computes as usual, and the reason is printed
+    #[arg(long, conflicts_with_all = ["int8", "parts", "trace_steps"])]
+    captured: bool,
     /// Print one JSON object per sample
     #[arg(long)]
     pub(super) json: bool,
@@ -62,6 +67,9 @@ impl PredictArgs {
     pub(super) fn refuse_on_ranks(&self, ranks: usize) -> Result<()> {
         if ranks > 1 && self.trace_steps.is_some() {
             bail!("`--trace-steps` needs a single rank");
+        }
+        if ranks > 1 && self.captured {
+            bail!("`--captured` needs a single rank");
         }
         Ok(())
     }
@@ -141,9 +149,20 @@ impl PredictArgs {
         run: &OpenedRun,
         device: &str,
     ) -> Result<TrainedModel, RunError> {
-        match self.int8.int8 {
-            true => TrainedModel::load_int8_from(registry, &run.folder),
-            false => TrainedModel::load_from(registry, &run.folder, device),
+        if self.int8.int8 {
+            return TrainedModel::load_int8_from(registry, &run.folder);
+        }
+        let mut model = TrainedModel::load_from(registry, &run.folder, device)?;
+        if self.captured {
+            model.capture()?;
+        }
+        Ok(model)
+    }
+
+    /// Prints how captured forward passes were computed.
+    pub(super) fn show_captured(model: &TrainedModel) {
+        if let Some(report) = model.capture_report() {
+            show_captured(&report);
         }
     }
 
@@ -236,6 +255,7 @@ fn predict(
         printed?;
         trace.as_mut().map_or(Ok(()), PredictionTrace::add)?;
     }
+    PredictArgs::show_captured(&model);
     show_layers(trace, &run.folder, "file")
 }
 

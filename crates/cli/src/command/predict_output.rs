@@ -197,6 +197,7 @@ pub(super) fn run_to_file(
     };
     // Rank 0 has written, and prints.
     let Some(written) = written else { return Ok(()) };
+    PredictArgs::show_captured(&model);
     untraced?;
     show_layers(trace, &run.folder, "batch")?;
     if args.json {

@@ -44,6 +44,7 @@ pub(super) fn run_to_table(
         show_layers(trace, &run.folder, "file")?;
         written
     };
+    PredictArgs::show_captured(&model);
     if args.json {
         return crate::print_json(&json!(written));
     }

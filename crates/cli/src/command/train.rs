@@ -14,6 +14,7 @@ use updraft_run::{
 };
 use updraft_trainer::{Control, Ending, Event, NonFinite};
 
+use super::conclusion::conclude;
 use super::launch::note_run;
 use super::would::{Would, find_inputs, of_training};
 use super::{
@@ -25,7 +26,7 @@ use crate::device::make_default;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::program::quoted;
-use crate::progress::{Display, duration, evaluation_text};
+use crate::progress::Display;
 use crate::ranks::{Connected, Quiet, open_on_ranks, refuse_on_ranks};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
@@ -360,6 +361,10 @@ impl Observer for Watcher<'_> {
         Ok(())
     }
 
+    fn note(&mut self, text: &str) {
+        self.display.line(&hanging("note     ", text));
+    }
+
     fn event(&mut self, event: &Event) -> Control {
         match event {
             Event::Step(report) => self.display.step(report),
@@ -369,21 +374,4 @@ impl Observer for Watcher<'_> {
         let control = (self.watch)(event);
         if stop::requested() { Control::Stop } else { control }
     }
-}
-
-fn conclude(display: &Display, trained: &Trained) {
-    if trained.ending == Ending::Stopped {
-        return;
-    }
-    if trained.ending == Ending::Early {
-        display.line("early    epochs stopped getting better; the best one's model is served");
-    } else if trained.is_earlier {
-        display.line("best     an earlier epoch was better; its model is served");
-    }
-    let test = trained.test.as_ref();
-    let test = test.map_or_else(String::new, |test| format!("test {}, ", evaluation_text(test)));
-    let cpu = trained
-        .cpu_s
-        .map_or_else(String::new, |cpu_s| format!(", {} on all cores", duration(cpu_s)));
-    display.line(&hanging("done     ", &format!("{test}{}{cpu}", duration(trained.wall_s))));
 }

@@ -12,7 +12,7 @@ use crate::determinism::tensors;
 /// What to write after `--device` for the first GPU, or `None` with a message.
 fn gpu() -> Option<String> {
     let inventory = updraft_device::probe();
-    let is_gpu = |backend: Backend| !matches!(backend, Backend::Flex | Backend::Cpu);
+    let is_gpu = |backend: Backend| !matches!(backend, Backend::Flex | Backend::CubeclCpu);
     let mut usable = inventory.entries.iter().filter(|entry| matches!(entry.state, State::Usable));
     let found = usable.find(|entry| is_gpu(entry.id.backend));
     if found.is_none() {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod batch_size;
+mod captured;
 mod changed_files;
 mod command;
 mod compare;

@@ -4,9 +4,10 @@ use burn::tensor::Device;
 use updraft_data::Views;
 use updraft_device::Selection;
 use updraft_distributed::{Collective, agree};
-use updraft_trainer::{Control, Evaluation, TrainError};
+use updraft_trainer::{CaptureReport, Control, Evaluation, TrainError};
 
 use super::evaluate::evaluate;
+use super::evaluate_captured::evaluate_captured;
 use super::evaluate_int8::evaluate_int8;
 use super::shared_start::agree_on_start;
 use crate::config::Plan;
@@ -40,13 +41,28 @@ pub struct RankEvaluation<'a> {
     pub selection: &'a Selection,
     /// The ranks; each has its own `RankEvaluation`.
     pub collective: &'a mut dyn Collective,
+    /// If given, the forward pass of [`EvaluatedForm::Served`] is recorded and replayed on a single
+    /// rank, with the same score; receives how the passes were computed.
+    pub captured: Option<&'a mut CaptureReport>,
 }
 
 pub(super) fn evaluate_on_ranks<W: Workload>(
     workload: &W,
-    RankEvaluation { plan, folder, form, device, selection, collective }: RankEvaluation<'_>,
+    evaluation: RankEvaluation<'_>,
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
+    let RankEvaluation { plan, folder, form, device, selection, collective, captured } = evaluation;
+    if let Some(report) = captured {
+        if collective.size() > 1 || !matches!(form, EvaluatedForm::Served) {
+            let reason = "a captured evaluation is of the served model, on a single rank";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
+        }
+        let scored = evaluate_captured(workload, (plan, folder), device, poll)?;
+        return Ok(scored.map(|(score, how)| {
+            *report = how;
+            score
+        }));
+    }
     if collective.size() > 1 {
         agree_on_start(collective, plan, workload, (device, selection.id.backend))?;
         let evaluated = match form {

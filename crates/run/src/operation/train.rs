@@ -3,20 +3,21 @@
 use std::path::Path;
 use std::time::Instant;
 
-use burn::module::Module;
 use burn::tensor::Device;
-use updraft_data::{DataError, Part};
-use updraft_device::{Selection, applied};
+use updraft_data::Part;
+use updraft_device::{Applied, Selection, applied};
 use updraft_distributed::{Collective, Shared};
 use updraft_trainer::{
-    BatchStream, Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task,
-    TrainError, checkpoint_step, evaluate, metric_specs,
+    Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
+    checkpoint_step, evaluate, metric_specs,
 };
 
 use super::check_start::check_start;
 use super::evaluate::refuse_non_finite;
+use super::kernel_choices::KernelChoices;
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, trained_parameters};
+use super::other_batch::refuse_other_batch;
 use super::products::precision_notes;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
@@ -111,6 +112,9 @@ pub trait Observer {
     /// Any [`RunError`], which ends the run.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError>;
 
+    /// Called for what goes wrong and does not end the run.
+    fn note(&mut self, _text: &str) {}
+
     /// Called for each event of training; [`Control::Stop`] ends the run after a checkpoint.
     fn event(&mut self, event: &Event) -> Control;
 }
@@ -151,6 +155,11 @@ pub(super) fn train<W: Workload>(
     if let (Some(folder), true) = (&resumed, is_first) {
         folder.remove_remains()?;
     }
+    let resumed_from = resumed.as_ref().map(RunFolder::path);
+    let measured_on = (plain, selection.id.backend);
+    // The machine's, also while the run has one of its own.
+    let autotune_cache = applied(plain).autotune_cache;
+    let (mut kernels, kernel_note) = KernelChoices::begin(measured_on, resumed_from, rank);
     let used_for = StreamUse::Training { part: Part { index: rank, count }, device: plain };
     let streams = workload.streams(plan, used_for)?;
     if streams.train.batches() == 0 {
@@ -176,6 +185,7 @@ pub(super) fn train<W: Workload>(
     let about = workload.about();
     let mut notes = about.notes;
     notes.extend(precision_notes(workload, plan, plain));
+    notes.extend(kernel_note);
     let mut recorded = RecordedMetrics::default();
     if !is_first {
         // Rank 0 renames checkpoints before the others read the newest one.
@@ -230,7 +240,8 @@ pub(super) fn train<W: Workload>(
     };
     if is_first {
         schema.write(&folder)?;
-        folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
+        let applied = Applied { autotune_cache, ..applied(&device) };
+        folder.write_json("environment.json", &Environment::new(selection, &applied))?;
     }
 
     // What a narrow dtype is expected to gain is reported before the run, for any log settings.
@@ -277,6 +288,9 @@ pub(super) fn train<W: Workload>(
                 before_training + (report.at_us + report.times.data_wait_us) as f64 * 1e-6
             });
         }
+        if matches!(event, Event::Saved { .. }) {
+            kernels.store(folder.path()).iter().for_each(|text| observer.note(text));
+        }
         let control = observer.event(event);
         if let Some(record) = &mut record
             && let Err(error) = record.add(event, model, || workload.epoch_fields(model))
@@ -314,6 +328,7 @@ pub(super) fn train<W: Workload>(
     let cpu_s = || cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
     let is_earlier = checkpoint_step(&checkpoint).is_some_and(|step| step < steps);
     let Some(mut record) = record else {
+        kernels.finish(folder.path()).iter().for_each(|text| observer.note(text));
         let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
         return Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier });
     };
@@ -332,6 +347,7 @@ pub(super) fn train<W: Workload>(
         write_pictures(&folder, &pictures)?;
         contributions.map_or(Ok(()), |found| found.write(&folder, plan))?;
     }
+    kernels.finish(folder.path()).iter().for_each(|text| observer.note(text));
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
     let of_device = record.held.end()?;
     folder.write_json(
@@ -358,27 +374,4 @@ pub(super) fn train<W: Workload>(
         },
     )?;
     Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier })
-}
-
-/// Returns an error for a run that is resumed within an epoch with another batch size, before later
-/// checkpoints are renamed. Other differences are errors of the training.
-fn refuse_other_batch<B, M: Module>(
-    stream: &dyn BatchStream<B>,
-    run: &Run<M>,
-    folder: &Path,
-) -> Result<(), RunError> {
-    let state = run.state();
-    let Some(Err(cause)) = state.loader.as_ref().map(|at| stream.resume(state.epoch, at)) else {
-        return Ok(());
-    };
-    let Some(DataError::ForeignState { setting: "batch", loader, state }) = cause.downcast_ref()
-    else {
-        return Ok(());
-    };
-    let reason = format!(
-        "`train.batch` is {loader}; the checkpoint is from within an epoch of batches of {state}: \
-         set it back in `{}`, or resume at the end of an epoch with --checkpoint STEP",
-        folder.join("plan.toml").display()
-    );
-    Err(RunError::Unusable { reason })
 }

@@ -119,7 +119,9 @@ impl TrainedInputs<'_> {
         let workload = self.open(plan, Some(folder))?;
         let (device, selection) = (self.device, self.selection);
         let collective = &mut Alone;
-        let evaluation = RankEvaluation { plan, folder, form, device, selection, collective };
+        let captured = None;
+        let evaluation =
+            RankEvaluation { plan, folder, form, device, selection, collective, captured };
         let poll = &mut |_| match (self.is_stopped)() {
             true => Control::Stop,
             false => Control::Continue,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use updraft_data::{Axis, Blend, DataError, SlidingWindow, WindowProgress};
 use updraft_distributed::Collective;
-use updraft_trainer::{Metric, Unit};
+use updraft_trainer::{CaptureReport, Metric, Unit};
 
 use super::predicted_row::PredictedRow;
 use super::prediction_table::PredictionColumns;
@@ -298,6 +298,19 @@ pub trait LoadedModel: fmt::Debug + Send {
     /// without it the layers have the name of what they compute.
     fn layer_names(&self) -> HashMap<u64, String> {
         HashMap::new()
+    }
+
+    /// Records the forward pass at its next call and replays it then, with the same results.
+    ///
+    /// # Errors
+    /// The reason why it cannot be, without a full stop; the default.
+    fn capture(&mut self) -> Result<(), &'static str> {
+        Err("its predictions are no calls of one forward pass")
+    }
+
+    /// How captured forward passes were computed; `None` if none is captured.
+    fn capture_report(&self) -> Option<CaptureReport> {
+        None
     }
 
     /// The class names, in the order of the model's outputs; empty for a task without classes.

@@ -20,6 +20,7 @@ mod predicted_row;
 mod prediction_table;
 mod pretrained;
 mod quantizable;
+mod replayable;
 mod resident;
 mod table_prediction;
 mod tables;
@@ -42,6 +43,7 @@ pub use prediction_table::{PredictionColumns, PredictionTable};
 pub use quantizable::{
     CalibrationSamples, InputBatches, Quantizable, ScoredBatches, by_sample, evaluated, measured,
 };
+pub(in crate::task) use replayable::Replayable;
 pub use table_prediction::{TablePrediction, WrittenTable};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, Int8Forward, StreamUse, Streams, Workload};

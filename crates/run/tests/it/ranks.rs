@@ -292,6 +292,7 @@ fn scored_on_ranks(
                     device: &device,
                     selection: &selection,
                     collective: &mut engine,
+                    captured: None,
                 };
                 let scored = workload.evaluate_on_ranks(evaluation, &mut |_| Control::Continue)?;
                 Ok(scored.expect("not stopped"))

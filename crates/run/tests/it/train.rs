@@ -53,7 +53,8 @@ pub(crate) fn evaluated(
 ) -> Result<Option<Evaluation>, RunError> {
     let (device, selection) = &device();
     let collective = &mut Alone;
-    let evaluation = RankEvaluation { plan, folder, form, device, selection, collective };
+    let captured = None;
+    let evaluation = RankEvaluation { plan, folder, form, device, selection, collective, captured };
     workload.evaluate_on_ranks(evaluation, &mut |_| Control::Continue)
 }
 

@@ -4,6 +4,7 @@
 mod before_update;
 mod small;
 
+mod captured;
 mod checkpoint;
 mod dense;
 mod evaluate;

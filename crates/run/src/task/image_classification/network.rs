@@ -105,7 +105,7 @@ impl<N: Classifier> Network for Uninitialized<N> {
         classes: Vec<String>,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load((self.init)(device), plan, folder)?;
-        let network = InPrecision { network, policy: plan.precision };
+        let network = InPrecision::new(network, plan.precision);
         Ok(Box::new(ImageClassifier::new(network, &own.data, classes, device.clone())))
     }
 }

@@ -7,6 +7,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{Normalize, decode};
 use updraft_precision::Policy;
+use updraft_trainer::CaptureReport;
 
 use super::classifier::Classifier;
 use super::data::normalization;
@@ -16,7 +17,7 @@ use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::int8_network::Int8Network;
 use crate::operation::{LayerNames, layer_names};
-use crate::task::{ClassProbability, LoadedModel, Outcome, Predicted};
+use crate::task::{ClassProbability, LoadedModel, Outcome, Predicted, Replayable};
 
 /// A network whose outputs are logits.
 pub(super) trait Logits: Debug + Send {
@@ -24,23 +25,53 @@ pub(super) trait Logits: Debug + Send {
     fn logits(&self, images: Tensor<4>) -> Tensor<2>;
 
     fn layer_names(&self) -> LayerNames;
+
+    /// Records the forward pass at its next call and replays it then.
+    ///
+    /// # Errors
+    /// The reason why it cannot be.
+    fn capture(&mut self) -> Result<(), &'static str>;
+
+    /// How captured calls were computed.
+    fn capture_report(&self) -> Option<CaptureReport>;
 }
 
 /// A trained network in the precision of its run.
 #[derive(Debug)]
 pub(super) struct InPrecision<N> {
-    pub(super) network: N,
-    pub(super) policy: Policy,
+    network: N,
+    policy: Policy,
+    replayable: Replayable<Tensor<4>, Tensor<2>>,
+}
+
+impl<N: Classifier> InPrecision<N> {
+    pub(super) fn new(network: N, policy: Policy) -> Self {
+        Self { network, policy, replayable: Replayable::default() }
+    }
+}
+
+fn logits_of<N: Classifier>(network: &N, policy: Policy, images: Tensor<4>) -> Tensor<2> {
+    let images = images.cast(policy.compute);
+    policy.scope(|| network.classify(images)).cast(policy.output)
 }
 
 impl<N: Classifier> Logits for InPrecision<N> {
     fn logits(&self, images: Tensor<4>) -> Tensor<2> {
-        let images = images.cast(self.policy.compute);
-        self.policy.scope(|| self.network.classify(images)).cast(self.policy.output)
+        self.replayable.call(images, |images| logits_of(&self.network, self.policy, images))
     }
 
     fn layer_names(&self) -> LayerNames {
         layer_names(&self.network)
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        let (network, policy) = (self.network.clone(), self.policy);
+        self.replayable.capture(move |images| logits_of(&network, policy, images));
+        Ok(())
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        self.replayable.report()
     }
 }
 
@@ -51,6 +82,14 @@ impl Logits for Int8Network {
 
     fn layer_names(&self) -> LayerNames {
         LayerNames::new()
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        Err("an int8 network computes on the CPU, which records nothing")
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        None
     }
 }
 
@@ -75,6 +114,14 @@ impl<N: Logits> ImageClassifier<N> {
 impl<N: Logits> LoadedModel for ImageClassifier<N> {
     fn layer_names(&self) -> LayerNames {
         self.network.layer_names()
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        self.network.capture()
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        self.network.capture_report()
     }
 
     fn classes(&self) -> &[String] {

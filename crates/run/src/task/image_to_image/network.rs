@@ -66,7 +66,7 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load((self.0)(device), plan, folder)?;
         let model = folder.served_checkpoint(plan)?.display().to_string();
-        let network = InPrecision::<D, N> { network, policy: plan.precision };
+        let network = InPrecision::<D, N>::new(network, plan.precision);
         Ok(Box::new(ImageConverter {
             network,
             own: own.clone(),

@@ -12,7 +12,7 @@ use updraft_data::{
 };
 use updraft_distributed::Collective;
 use updraft_precision::Policy;
-use updraft_trainer::MaskActivation;
+use updraft_trainer::{CaptureReport, MaskActivation};
 
 use super::ImagePlan;
 use super::image_network::ImageNetwork;
@@ -25,7 +25,8 @@ use crate::task::image_pairs::objective::Objective;
 use crate::task::image_pairs::on_ranks::predict_to_tiff;
 use crate::task::image_pairs::prediction_files;
 use crate::task::{
-    FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
+    FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, Replayable,
+    WrittenPrediction,
 };
 
 /// A network that converts windows.
@@ -37,21 +38,55 @@ pub(super) trait Converts: Debug + Send {
     fn check(&self, plan: &ImagePlan, request: &FilePrediction) -> Result<(), RunError>;
 
     fn layer_names(&self) -> LayerNames;
+
+    /// Records the forward pass at its next call and replays it then.
+    ///
+    /// # Errors
+    /// The reason why it cannot be.
+    fn capture(&mut self) -> Result<(), &'static str>;
+
+    /// How captured calls were computed.
+    fn capture_report(&self) -> Option<CaptureReport>;
 }
 
 /// A trained network of tensors with `D` axes, in the precision of its run.
 #[derive(Debug)]
 pub(super) struct InPrecision<const D: usize, N> {
-    pub(super) network: N,
-    pub(super) policy: Policy,
+    network: N,
+    policy: Policy,
+    replayable: Replayable<Tensor<D>, Tensor<D>>,
+}
+
+impl<const D: usize, N: ImageNetwork<D>> InPrecision<D, N> {
+    pub(super) fn new(network: N, policy: Policy) -> Self {
+        Self { network, policy, replayable: Replayable::default() }
+    }
+}
+
+fn outputs_of<const D: usize, N: ImageNetwork<D>>(
+    network: &N,
+    policy: Policy,
+    windows: Tensor<D>,
+) -> Tensor<D> {
+    let windows = windows.cast(policy.compute);
+    policy.scope(|| network.convert(windows)).cast(policy.output)
 }
 
 impl<const D: usize, N: ImageNetwork<D>> Converts for InPrecision<D, N> {
     fn convert(&self, windows: WindowBatch, device: &Device) -> Result<Vec<f32>, ModelError> {
         let windows: Tensor<D> = windows.to_tensor(device)?;
-        let windows = windows.cast(self.policy.compute);
-        let output = self.policy.scope(|| self.network.convert(windows));
-        Ok(output.cast(self.policy.output).into_data().iter().collect())
+        let plain = |windows| outputs_of(&self.network, self.policy, windows);
+        Ok(self.replayable.call(windows, plain).into_data().iter().collect())
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        let (network, policy) = (self.network.clone(), self.policy);
+        self.replayable.capture(move |windows| outputs_of(&network, policy, windows));
+        Ok(())
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        self.replayable.report()
     }
 
     fn check(&self, _: &ImagePlan, _: &FilePrediction) -> Result<(), RunError> {
@@ -74,6 +109,14 @@ impl Converts for Int8Network {
 
     fn layer_names(&self) -> LayerNames {
         LayerNames::new()
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        Err("an int8 network computes on the CPU, which records nothing")
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        None
     }
 }
 
@@ -127,6 +170,14 @@ impl<C: Converts> ImageConverter<C> {
 impl<C: Converts> LoadedModel for ImageConverter<C> {
     fn layer_names(&self) -> LayerNames {
         self.network.layer_names()
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        self.network.capture()
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        self.network.capture_report()
     }
 
     fn classes(&self) -> &[String] {

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_data::{TargetBatch, TensorBatch};
-use updraft_trainer::{StreamError, Tensors};
+use updraft_trainer::{StreamError, TensorMap, Tensors};
 
 use crate::task::image_pairs::data_plan::LabelKind;
 
@@ -83,6 +83,13 @@ impl<const D: usize> Tensors for ImageTarget<D> {
         match self {
             Self::Masks(labels) => labels.shapes(),
             Self::Image(image) => image.shapes(),
+        }
+    }
+
+    fn map_tensors<V: TensorMap>(self, map: &mut V) -> Self {
+        match self {
+            Self::Masks(labels) => Self::Masks(map.map(labels)),
+            Self::Image(image) => Self::Image(map.map(image)),
         }
     }
 }

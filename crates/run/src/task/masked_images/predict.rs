@@ -131,6 +131,10 @@ impl LoadedModel for Reconstructor {
         layer_names(&self.network)
     }
 
+    fn capture(&mut self) -> Result<(), &'static str> {
+        Err("each pass of a masked autoencoder masks other patches, which are no part of its input")
+    }
+
     fn classes(&self) -> &[String] {
         &[]
     }

@@ -167,7 +167,7 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let fresh = init(own, self(device), device);
         let model = load(fresh, plan, folder)?;
-        let network = InPrecision { model, policy: plan.precision };
+        let network = InPrecision::new(model, plan.precision);
         let own = own.clone();
         Ok(Box::new(RowPredictor { network, own, learn, coding, device: device.clone() }))
     }

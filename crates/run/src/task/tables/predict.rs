@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use updraft_data::{
     ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableBlocks, TableError, TableSchema,
 };
-use updraft_trainer::Unit;
+use updraft_trainer::{CaptureReport, Unit};
 
 use super::TablesPlan;
 use super::column_error::{of_later_header, of_later_table};
@@ -257,6 +257,14 @@ fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<Predic
 impl<N: Forward> LoadedModel for RowPredictor<N> {
     fn layer_names(&self) -> LayerNames {
         self.network.layer_names()
+    }
+
+    fn capture(&mut self) -> Result<(), &'static str> {
+        self.network.capture()
+    }
+
+    fn capture_report(&self) -> Option<CaptureReport> {
+        self.network.capture_report()
     }
 
     fn classes(&self) -> &[String] {

@@ -1,7 +1,7 @@
 //! The targets of a batch on a device.
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
-use updraft_trainer::{Tensors, with_graph};
+use updraft_trainer::{TensorMap, Tensors, with_graph};
 
 use super::rows::{BatchValues, TargetBatch};
 
@@ -129,5 +129,16 @@ impl Tensors for TableTargets {
             ValueTensor::Classes(_) => None,
         });
         numbers.collect()
+    }
+
+    fn map_tensors<V: TensorMap>(mut self, map: &mut V) -> Self {
+        for target in &mut self.targets {
+            target.rows = target.rows.take().map_tensors(map);
+            target.values = match target.values.clone() {
+                ValueTensor::Classes(classes) => ValueTensor::Classes(map.map(classes)),
+                ValueTensor::Numbers(numbers) => ValueTensor::Numbers(map.map(numbers)),
+            };
+        }
+        self
     }
 }
