@@ -214,11 +214,6 @@ pub(crate) fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Re
     if batch < ranks {
         bail!("`train.batch` is {batch}, the samples of all ranks; it must be at least {ranks}");
     }
-    if plan.train.read_every > 1 {
-        bail!(
-            "`train.read_every` needs a single rank; remove it: ranks exchange the numbers of each update"
-        );
-    }
     let key = "train.recompute_batch_norms";
     let recomputed = plan.train.recompute_batch_norms;
     let recomputed = recomputed.map(|_| NeedsSingleRank { key, advice: "remove it" });

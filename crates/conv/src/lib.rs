@@ -22,9 +22,9 @@ pub use layer::{
 #[cfg(feature = "burn")]
 pub use ops::{ObservedConvolution, observe_convolutions};
 
-// The implementation of a layer.
+// The implementation of a layer, and why burn's operations are.
 #[cfg(feature = "burn")]
-pub use ops::LayerPath;
+pub use ops::{LayerPath, PlainReason};
 
 // Operations on burn's tensors.
 #[cfg(feature = "burn")]

@@ -1,9 +1,14 @@
 //! Adam with decoupled weight decay.
 
-use burn::optim::{AdamWConfig, AdamWState, LearningRate, Optimizer};
+use burn::optim::{AdamWConfig, LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
 
-/// Adam with decoupled weight decay, in one pass over each parameter on the CPU.
+use crate::adamw_plain;
+use crate::adamw_state::AdamWState;
+use crate::count::Count;
+use crate::scope::Scope;
+
+/// Adam with decoupled weight decay, in one pass over each parameter.
 ///
 /// With the gradient `g` of step `t`:
 ///
@@ -13,9 +18,13 @@ use burn::tensor::{Device, Tensor};
 /// p ← (1 − rate·decay)·p − rate · (m/(1 − β₁ᵗ)) / (√(v/(1 − β₂ᵗ)) + ε)
 /// ```
 ///
-/// Parameters in f32 on burn's `flex` backend are updated by our kernel, with the feature `flex`;
-/// every other parameter by the operations of burn's own [`AdamW`](burn::optim::AdamW). The bits of
-/// both are the same, and so is the state in a record.
+/// Parameters in f32 are updated by our kernels, on burn's `flex` backend with the feature `flex`,
+/// and on GPUs with the feature of their backend, in one launch for each parameter;
+/// every other parameter by the operations of burn's own [`AdamW`](burn::optim::AdamW).
+/// [`plain_reason`](crate::plain_reason) returns why. On `flex` the bits of both are the same, on
+/// GPUs they differ by rounding. The state in a record is the same.
+///
+/// Under [`controlled`](crate::controlled) the device decides about the update.
 ///
 /// # Source
 /// Loshchilov and Hutter 2019, arXiv:1711.05101; Kingma and Ba 2015, arXiv:1412.6980.
@@ -37,9 +46,9 @@ use burn::tensor::{Device, Tensor};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamW {
-    beta_1: f32,
-    beta_2: f32,
-    epsilon: f32,
+    pub(crate) beta_1: f32,
+    pub(crate) beta_2: f32,
+    pub(crate) epsilon: f32,
     weight_decay: f32,
 }
 
@@ -88,6 +97,11 @@ impl AdamW {
         Self { weight_decay, ..self }
     }
 
+    /// The factor that weight decay leaves of a parameter.
+    pub(crate) fn kept(&self, learning_rate: LearningRate) -> f64 {
+        1.0 - learning_rate * f64::from(self.weight_decay)
+    }
+
     /// burn's optimizer of these values.
     fn plain(&self) -> burn::optim::AdamW {
         AdamWConfig::new()
@@ -109,65 +123,110 @@ impl Optimizer for AdamW {
         gradient: Tensor<D>,
         state: Option<AdamWState<D>>,
     ) -> (Tensor<D>, Option<AdamWState<D>>) {
-        #[cfg(feature = "flex")]
-        if !crate::plain::is_default() && takes(&parameter, &gradient, state.as_ref()) {
-            return self.fused(learning_rate, parameter, gradient, state);
+        if let Some(scope) = Scope::current() {
+            let (parameter, state) =
+                self.controlled(&scope, learning_rate, parameter, gradient, state);
+            return (parameter, Some(state));
         }
-        self.plain().step(learning_rate, parameter, gradient, state)
+        #[cfg(any(feature = "flex", feature = "cube"))]
+        if takes(&parameter, &gradient, state.as_ref()) {
+            let (parameter, state) = self.fused(learning_rate, parameter, gradient, state);
+            return (parameter, Some(state));
+        }
+        let state = state.map(AdamWState::into_burns);
+        let (parameter, state) = self.plain().step(learning_rate, parameter, gradient, state);
+        (parameter, state.map(AdamWState::from_burns))
     }
 
     fn to_device<const D: usize>(state: AdamWState<D>, device: &Device) -> AdamWState<D> {
-        <burn::optim::AdamW as Optimizer>::to_device(state, device)
+        state.moved_to(device)
     }
 }
 
-/// Whether the kernel takes these tensors.
-#[cfg(feature = "flex")]
+impl AdamW {
+    /// A step about which the device decides.
+    fn controlled<const D: usize>(
+        &self,
+        scope: &Scope,
+        learning_rate: LearningRate,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        state: Option<AdamWState<D>>,
+    ) -> (Tensor<D>, AdamWState<D>) {
+        let count = state.as_ref().map_or(Count::Known(0), |state| state.count.clone());
+        let followed = scope.follow(&count);
+        #[cfg(feature = "cube")]
+        if crate::control::takes_control(&parameter.device())
+            && takes(&parameter, &gradient, state.as_ref())
+        {
+            let AdamWState { moment_1, moment_2, .. } =
+                state.unwrap_or_else(|| AdamWState::new(&gradient));
+            let beta = [self.beta_1, self.beta_2];
+            let control = scope.adamw_control(&followed, beta);
+            // The kernel reads the corrections of the control.
+            let update = self.update(learning_rate, false, [1.0, 1.0]);
+            let moments = [moment_1, moment_2];
+            let (parameter, [moment_1, moment_2]) =
+                crate::ops::adamw_controlled(parameter, gradient, moments, control, update);
+            return (
+                parameter,
+                AdamWState { moment_1, moment_2, count: Count::OnDevice(followed) },
+            );
+        }
+        adamw_plain::step(self, scope, &followed, learning_rate, parameter, gradient, state)
+    }
+}
+
+/// Whether the kernels take these tensors.
+#[cfg(any(feature = "flex", feature = "cube"))]
 fn takes<const D: usize>(
     parameter: &Tensor<D>,
     gradient: &Tensor<D>,
     state: Option<&AdamWState<D>>,
 ) -> bool {
-    let moments = state.map(|state| &state.momentum);
-    let others = moments.iter().flat_map(|moments| [&moments.moment_1, &moments.moment_2]);
-    moments.is_none_or(|moments| moments.max_moment_2.is_none())
-        && [parameter, gradient].into_iter().chain(others).all(crate::ops::runs_kernels)
+    use burn::tensor::DType;
+
+    let moments = state.into_iter().flat_map(|state| [&state.moment_1, &state.moment_2]);
+    crate::plain_reason(&parameter.device(), parameter.dtype()).is_none()
+        && !parameter.is_autodiff()
+        && moments.chain([gradient]).all(|tensor| tensor.dtype() == DType::F32)
 }
 
-#[cfg(feature = "flex")]
+#[cfg(any(feature = "flex", feature = "cube"))]
 impl AdamW {
+    fn update(
+        &self,
+        learning_rate: LearningRate,
+        is_first: bool,
+        corrections: [f32; 2],
+    ) -> crate::kernels::numbers::AdamWUpdate {
+        crate::kernels::numbers::AdamWUpdate {
+            is_first,
+            beta: [self.beta_1, self.beta_2],
+            corrections,
+            epsilon: self.epsilon,
+            kept: self.kept(learning_rate) as f32,
+            rate: learning_rate as f32,
+        }
+    }
+
     fn fused<const D: usize>(
         &self,
         learning_rate: LearningRate,
         parameter: Tensor<D>,
         gradient: Tensor<D>,
         state: Option<AdamWState<D>>,
-    ) -> (Tensor<D>, Option<AdamWState<D>>) {
-        use burn::optim::AdaptiveMomentumState;
-
+    ) -> (Tensor<D>, AdamWState<D>) {
         let is_first = state.is_none();
-        let moments = state.map_or_else(
-            || {
-                let zeros = || gradient.zeros_like();
-                AdaptiveMomentumState::new(0, zeros(), zeros())
-            },
-            |state| state.momentum,
-        );
-        let AdaptiveMomentumState { time, moment_1, moment_2, .. } = moments;
-        let time = time + 1;
+        let AdamWState { moment_1, moment_2, count } =
+            state.unwrap_or_else(|| AdamWState::new(&gradient));
+        let time = count.read() + 1;
         // As burn's: a power in f32, of an exponent in i32.
         let left = |beta: f32| 1.0 - beta.powi(i32::try_from(time).unwrap_or(i32::MAX));
-        let update = crate::kernels::adamw::Update {
-            is_first,
-            beta: [self.beta_1, self.beta_2],
-            corrections: [left(self.beta_1), left(self.beta_2)],
-            epsilon: self.epsilon,
-            kept: (1.0 - learning_rate * f64::from(self.weight_decay)) as f32,
-            rate: learning_rate as f32,
-        };
+        let corrections = [left(self.beta_1), left(self.beta_2)];
+        let update = self.update(learning_rate, is_first, corrections);
         let (parameter, [moment_1, moment_2]) =
             crate::ops::adamw(parameter, gradient, [moment_1, moment_2], update);
-        let momentum = AdaptiveMomentumState::new(time, moment_1, moment_2);
-        (parameter, Some(AdamWState::new(momentum)))
+        (parameter, AdamWState { moment_1, moment_2, count: Count::Known(time) })
     }
 }

@@ -9,7 +9,6 @@ pub fn make_plain_default() {
     PREFERS_PLAIN.store(true, Ordering::Relaxed);
 }
 
-#[cfg(feature = "flex")]
 pub(crate) fn is_default() -> bool {
     PREFERS_PLAIN.load(Ordering::Relaxed)
 }

@@ -3,7 +3,10 @@
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 
-/// Stochastic gradient descent, in one pass over each parameter on the CPU.
+use crate::scope::Scope;
+use crate::skipped::{spread, unless};
+
+/// Stochastic gradient descent, in one pass over each parameter.
 ///
 /// With the gradient `g`:
 ///
@@ -13,9 +16,13 @@ use burn::tensor::{Device, Tensor};
 /// p ← p − rate · v, or with Nesterov momentum p − rate · (g + momentum·v)
 /// ```
 ///
-/// Parameters in f32 on burn's `flex` backend are updated by our kernel, with the feature `flex`;
-/// every other parameter by burn's operations. The bits of both are those of burn's own
-/// [`Sgd`](burn::optim::Sgd) without dampening, and so is the state in a record.
+/// Parameters in f32 are updated by our kernels, on burn's `flex` backend with the feature `flex`,
+/// and on GPUs with the feature of their backend, in one launch for each parameter;
+/// every other parameter by burn's operations. [`plain_reason`](crate::plain_reason) returns why.
+/// On `flex` the bits of both are those of burn's own [`Sgd`](burn::optim::Sgd) without dampening,
+/// on GPUs they differ by rounding. The state in a record is the same.
+///
+/// Under [`controlled`](crate::controlled) the device decides about the update.
 ///
 /// # Source
 /// Sutskever, Martens, Dahl and Hinton 2013, "On the importance of initialization and momentum in
@@ -160,7 +167,7 @@ impl Optimizer for Sgd {
 }
 
 impl Sgd {
-    /// A step by the kernel where it takes the tensors, else by burn's operations.
+    /// A step by the kernels where they take the tensors, else by burn's operations.
     fn update<const D: usize>(
         &self,
         learning_rate: LearningRate,
@@ -168,16 +175,59 @@ impl Sgd {
         gradient: Tensor<D>,
         velocity: Option<Tensor<D>>,
     ) -> (Tensor<D>, Option<Tensor<D>>) {
-        #[cfg(feature = "flex")]
-        if !crate::plain::is_default()
-            && [&parameter, &gradient].into_iter().chain(&velocity).all(crate::ops::runs_kernels)
-        {
+        if let Some(scope) = Scope::current() {
+            return self.controlled(&scope, learning_rate, parameter, gradient, velocity);
+        }
+        #[cfg(any(feature = "flex", feature = "cube"))]
+        if takes(&parameter, &gradient, velocity.as_ref()) {
             return self.fused(learning_rate, parameter, gradient, velocity);
         }
         self.plain(learning_rate, parameter, gradient, velocity)
     }
 
-    #[cfg(feature = "flex")]
+    /// A step about which the device decides.
+    fn controlled<const D: usize>(
+        &self,
+        scope: &Scope,
+        learning_rate: LearningRate,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        velocity: Option<Tensor<D>>,
+    ) -> (Tensor<D>, Option<Tensor<D>>) {
+        #[cfg(feature = "cube")]
+        if crate::control::takes_control(&parameter.device())
+            && takes(&parameter, &gradient, velocity.as_ref())
+        {
+            return self.fused_controlled(scope, learning_rate, parameter, gradient, velocity);
+        }
+        let gradient = gradient.clone() * spread(scope.control.factor.clone(), &gradient);
+        let before = velocity.clone();
+        let (moved, velocity) = self.plain(learning_rate, parameter.clone(), gradient, velocity);
+        let is_skipped = scope.is_skipped();
+        let velocity = velocity.map(|velocity| {
+            let before = before.unwrap_or_else(|| velocity.zeros_like());
+            unless(velocity, before, &is_skipped)
+        });
+        (unless(moved, parameter, &is_skipped), velocity)
+    }
+}
+
+/// Whether the kernels take these tensors.
+#[cfg(any(feature = "flex", feature = "cube"))]
+fn takes<const D: usize>(
+    parameter: &Tensor<D>,
+    gradient: &Tensor<D>,
+    velocity: Option<&Tensor<D>>,
+) -> bool {
+    use burn::tensor::DType;
+
+    crate::plain_reason(&parameter.device(), parameter.dtype()).is_none()
+        && !parameter.is_autodiff()
+        && velocity.into_iter().chain([gradient]).all(|tensor| tensor.dtype() == DType::F32)
+}
+
+#[cfg(any(feature = "flex", feature = "cube"))]
+impl Sgd {
     fn fused<const D: usize>(
         &self,
         learning_rate: LearningRate,
@@ -185,20 +235,47 @@ impl Sgd {
         gradient: Tensor<D>,
         velocity: Option<Tensor<D>>,
     ) -> (Tensor<D>, Option<Tensor<D>>) {
-        use crate::kernels::sgd::{Momentum, Update};
-
-        let update = Update { penalty: self.penalty(), rate: learning_rate as f32 };
+        let update = self.numbers(learning_rate);
         if self.momentum == 0.0 {
             return (crate::ops::sgd(parameter, gradient, update), None);
         }
-        let momentum = Momentum {
-            is_first: velocity.is_none(),
-            factor: self.momentum,
-            is_nesterov: self.is_nesterov,
-        };
+        let momentum = self.momentum_numbers(velocity.is_none());
         let velocity = velocity.unwrap_or_else(|| gradient.zeros_like());
         let [parameter, velocity] =
             crate::ops::sgd_with_momentum(parameter, gradient, velocity, update, momentum);
+        (parameter, Some(velocity))
+    }
+
+    fn numbers(&self, learning_rate: LearningRate) -> crate::kernels::numbers::SgdUpdate {
+        let (penalty, rate) = (self.penalty(), learning_rate as f32);
+        crate::kernels::numbers::SgdUpdate { penalty, rate }
+    }
+
+    fn momentum_numbers(&self, is_first: bool) -> crate::kernels::numbers::Momentum {
+        let Self { momentum: factor, is_nesterov, .. } = *self;
+        crate::kernels::numbers::Momentum { is_first, factor, is_nesterov }
+    }
+
+    #[cfg(feature = "cube")]
+    fn fused_controlled<const D: usize>(
+        &self,
+        scope: &Scope,
+        learning_rate: LearningRate,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        velocity: Option<Tensor<D>>,
+    ) -> (Tensor<D>, Option<Tensor<D>>) {
+        let update = self.numbers(learning_rate);
+        let control = [scope.control.factor.clone(), scope.control.is_applied.clone()];
+        if self.momentum == 0.0 {
+            let parameter = crate::ops::sgd_controlled(parameter, gradient, control, update);
+            return (parameter, None);
+        }
+        let momentum = self.momentum_numbers(velocity.is_none());
+        let velocity = velocity.unwrap_or_else(|| gradient.zeros_like());
+        let [parameter, velocity] = crate::ops::sgd_with_momentum_controlled(
+            parameter, gradient, velocity, control, update, momentum,
+        );
         (parameter, Some(velocity))
     }
 }

@@ -6,6 +6,8 @@ use burn::tensor::{FloatDType, Tensor};
 
 use crate::error::PrecisionError;
 use crate::finite::first_non_finite;
+#[cfg(feature = "cube")]
+use crate::gradient_parts::gradient_parts;
 #[cfg(feature = "flex")]
 use crate::ops::Taken;
 
@@ -47,8 +49,10 @@ pub fn clip_global_norm<M: Module>(
 /// [`LossScaler::unscale_measured`](crate::LossScaler::unscale_measured).
 ///
 /// Where all gradients are in f32 on burn's `flex`, one kernel reads each of them once, with the
-/// feature `flex`; otherwise burn's operations compute the sums. The two differ by rounding, and
-/// neither depends on the number of threads.
+/// feature `flex`; on a GPU, with the feature of its backend, one launch reads each of them, and
+/// one more adds the sums of their parts. Otherwise burn's operations compute the sums, and
+/// [`norm_reason`](crate::norm_reason) returns why. They differ by rounding, and none depends on
+/// the number of threads.
 ///
 /// # Shapes
 /// - returns: `[gradients]`
@@ -57,6 +61,10 @@ pub fn square_sums<M: Module>(gradients: &GradientsParams, module: &M) -> Option
     #[cfg(feature = "flex")]
     if let Some(taken) = taken(gradients, module) {
         return taken.square_sums();
+    }
+    #[cfg(feature = "cube")]
+    if let Some(parts) = gradient_parts(gradients, module) {
+        return parts.square_sums();
     }
     let mut squares = Squares { gradients, sums: Vec::new() };
     module.visit(&mut squares);

@@ -3,13 +3,18 @@
 mod attempt;
 mod cast;
 mod clip;
+mod device_loss_scale;
+mod device_norm;
 mod error;
 mod finite;
+#[cfg(feature = "cube")]
+mod gradient_parts;
 mod islands;
-#[cfg(feature = "flex")]
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod kernels;
 mod loss_scale;
-#[cfg(feature = "flex")]
+mod norm_reason;
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod ops;
 mod parity;
 mod policy;
@@ -31,6 +36,11 @@ pub use clip::{clip_global_norm, norm_of, square_sums};
 pub use finite::first_non_finite;
 pub use loss_scale::{DynamicScale, LossScale, LossScaleState, LossScaler};
 pub use unscale::Unscaled;
+
+// The same decided on the device.
+pub use device_loss_scale::DeviceLossScale;
+pub use device_norm::{DeviceNorm, device_norm};
+pub use norm_reason::{NormReason, norm_reason};
 
 // Two results compared.
 pub use parity::{Parity, ParitySums};

@@ -214,8 +214,21 @@ impl LossScaler {
         self.settings == LossScale::None
     }
 
-    /// Records a step with finite gradients.
-    pub(crate) fn follow_good(&mut self) {
+    /// Records a step that a [`DeviceLossScale`](crate::DeviceLossScale) has decided about: whether
+    /// its gradients were finite. Returns whether the run may continue: `false` if more steps in a
+    /// row were skipped than the settings allow, or one without a dynamic scale.
+    #[must_use = "a scale that skips for ever trains nothing"]
+    pub fn follow(&mut self, is_finite: bool) -> bool {
+        if is_finite {
+            self.follow_good();
+            return true;
+        }
+        self.follow_overflow()
+    }
+
+    /// Records a step with finite gradients that was decided without
+    /// [`unscale`](Self::unscale), such as on the device.
+    pub fn follow_good(&mut self) {
         self.state.skips = 0;
         let LossScale::Dynamic(dynamic) = self.settings else { return };
         self.state.good_steps += 1;
@@ -225,8 +238,11 @@ impl LossScaler {
         }
     }
 
-    /// Records a skipped step; `false` if there were too many in a row.
-    pub(crate) fn follow_overflow(&mut self) -> bool {
+    /// Records a step whose gradients were not finite, as [`follow_good`](Self::follow_good);
+    /// `false` if it is an error: after too many skipped steps in a row, or because the scale is not
+    /// dynamic.
+    #[must_use]
+    pub fn follow_overflow(&mut self) -> bool {
         let LossScale::Dynamic(dynamic) = self.settings else { return false };
         self.state.good_steps = 0;
         self.state.skips += 1;

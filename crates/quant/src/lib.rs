@@ -18,6 +18,12 @@ pub use network::{
 pub use network::{Graph, GraphError, Port, Samples, Value};
 pub use operation::{Binary, Function, OperationError, Unary, Window};
 
+// Int8 networks on GPUs.
+#[cfg(feature = "cube")]
+pub use kernels::cube::DeviceReason;
+#[cfg(feature = "cube")]
+pub use network::{DeviceError, DeviceInt8Network};
+
 // The cost of int8.
 pub use network::{
     Accuracy, Comparison, EvaluateError, Evaluation, LayerComparison, LayerEvaluation, Score,

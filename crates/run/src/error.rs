@@ -224,6 +224,16 @@ pub enum RunError {
         /// Why it has none.
         reason: String,
     },
+    /// The int8 network of a run cannot compute on a device.
+    #[error(
+        "the int8 network cannot run on `{device}`: {reason}; leave out `--device` to run it on the CPU"
+    )]
+    Int8Device {
+        /// The device.
+        device: String,
+        /// Why: the first layer without a kernel there, or what the program or the device lacks.
+        reason: String,
+    },
     /// The file of an int8 network cannot be read.
     #[error("`{path}`: {cause}")]
     Int8File {

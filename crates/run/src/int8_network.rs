@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
+#[cfg(feature = "cube")]
+use updraft_quant::DeviceInt8Network;
 use updraft_quant::slices::Isa;
 use updraft_quant::{QuantizedModel, Workspace};
 
@@ -13,7 +15,8 @@ use crate::folder::RunFolder;
 use crate::int8_record::{Int8Record, digest};
 use crate::task::by_sample;
 
-/// A network in int8 that was quantized from a run's model; it computes on the CPU.
+/// A network in int8 that was quantized from a run's model; it computes on the CPU, or on a GPU by
+/// [`on_device`](Self::on_device).
 ///
 /// Each layer runs in the arithmetic that is faster on this processor, by
 /// [`QuantizedModel::for_processor`]. Its outputs have the same bits for any number of threads and
@@ -21,6 +24,9 @@ use crate::task::by_sample;
 /// layers in f32 may be others, and differ by the rounding of their sums.
 pub struct Int8Network {
     model: QuantizedModel,
+    /// The same on a GPU, which computes then.
+    #[cfg(feature = "cube")]
+    on_gpu: Option<DeviceInt8Network>,
     isa: Isa,
     threads: usize,
     workspace: RefCell<Workspace>,
@@ -69,11 +75,37 @@ impl Int8Network {
         record.check_network(folder, &bytes)?;
         Ok(Self {
             model,
+            #[cfg(feature = "cube")]
+            on_gpu: None,
             isa: Isa::detect().dot(),
             threads: updraft_simd::pool_threads(),
             workspace: RefCell::new(Workspace::new()),
             fingerprint: digest(&bytes),
         })
+    }
+
+    /// The same network on a GPU, its weights copied there. All layers with an int8 form run in int8,
+    /// with the bits that they have on every CPU: those that were scored if no layer is faster in f32
+    /// on the CPU that scored them. Layers in f32 at the end of the network run on the CPU.
+    ///
+    /// # Errors
+    /// [`RunError::Int8Device`] for a device or a network that the kernels for GPUs do not compute, or
+    /// a program without them.
+    pub fn on_device(self, device: &Device) -> Result<Self, RunError> {
+        let refused = |reason: String| {
+            let device = format!("{device:?}");
+            RunError::Int8Device { device, reason }
+        };
+        #[cfg(feature = "cube")]
+        {
+            let network = DeviceInt8Network::try_new(&self.model, device);
+            let network = network.map_err(|error| refused(error.to_string()))?;
+            Ok(Self { on_gpu: Some(network), ..self })
+        }
+        #[cfg(not(feature = "cube"))]
+        {
+            Err(refused("this program was built without the feature of a GPU backend".to_owned()))
+        }
     }
 
     /// Identifies the network.
@@ -89,7 +121,7 @@ impl Int8Network {
     /// - returns: `[batch, …]`
     ///
     /// # Panics
-    /// If the inputs have another shape, or there are several outputs.
+    /// If the inputs have another shape, there are several outputs, or the GPU failed.
     #[must_use]
     pub fn forward<const I: usize, const O: usize>(&self, inputs: Tensor<I>) -> Tensor<O> {
         let mut outputs = self.forward_all(inputs);
@@ -100,10 +132,15 @@ impl Int8Network {
     /// The same with all outputs, which have as many axes.
     ///
     /// # Panics
-    /// If the inputs have another shape.
+    /// If the inputs have another shape, or the GPU failed.
     #[must_use]
     pub fn forward_all<const I: usize, const O: usize>(&self, inputs: Tensor<I>) -> Vec<Tensor<O>> {
         let workspace = &mut self.workspace.borrow_mut();
+        #[cfg(feature = "cube")]
+        if let Some(network) = &self.on_gpu {
+            let outputs = network.forward(inputs, workspace, self.threads);
+            return outputs.unwrap_or_else(|error| panic!("{error}"));
+        }
         self.model.forward(self.isa, inputs, workspace, self.threads)
     }
 
@@ -111,10 +148,17 @@ impl Int8Network {
     /// outputs.
     ///
     /// # Panics
-    /// If the inputs are not a whole number of samples.
+    /// If the inputs are not a whole number of samples, or the GPU failed.
     #[must_use]
     pub fn outputs(&self, inputs: &[f32]) -> Vec<f32> {
         let workspace = &mut self.workspace.borrow_mut();
+        #[cfg(feature = "cube")]
+        if let Some(network) = &self.on_gpu {
+            return each_by_sample(&self.model, inputs, |outputs| {
+                let ran = network.run_all(&[inputs], outputs, workspace, self.threads);
+                ran.unwrap_or_else(|error| panic!("{error}"));
+            });
+        }
         run_by_sample(&self.model, inputs, (self.isa, self.threads), workspace)
     }
 }
@@ -126,11 +170,22 @@ pub(crate) fn run_by_sample(
     (isa, threads): (Isa, usize),
     workspace: &mut Workspace,
 ) -> Vec<f32> {
+    each_by_sample(model, inputs, |outputs| {
+        model.run_all(isa, &[inputs], outputs, workspace, threads);
+    })
+}
+
+/// The numbers of all outputs, which `run` computes, sample by sample.
+fn each_by_sample(
+    model: &QuantizedModel,
+    inputs: &[f32],
+    run: impl FnOnce(&mut [&mut [f32]]),
+) -> Vec<f32> {
     let samples = inputs.len() / model.inputs()[0].numbers();
     let mut outputs: Vec<Vec<f32>> =
         model.outputs().map(|port| vec![0.0; samples * port.numbers()]).collect();
     let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    model.run_all(isa, &[inputs], &mut slices, workspace, threads);
+    run(&mut slices);
     by_sample(outputs, samples)
 }
 

@@ -42,8 +42,9 @@ pub use experiment::Experiment;
 pub use config::{
     AnyKey, AutoBatchPlan, BatchNormPlan, BatchesPlan, CalibrationMethod, ConfigError,
     DistributedPlan, Edit, Edited, InnerKey, KeepPlan, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
-    Planned, Profile, QuantizePlan, RecomputePlan, ResidentPlan, RoundingMethod, Settings,
-    TaskDefault, TrainPlan, TunePlan, UnusedKey, WirePlan, WorkersPlan, key_table, origins,
+    Planned, Profile, QuantizePlan, ReadEveryPlan, RecomputePlan, ResidentPlan, RoundingMethod,
+    Settings, TaskDefault, TrainPlan, TunePlan, UnusedKey, WirePlan, WorkersPlan, key_table,
+    origins,
 };
 
 // Tasks.

@@ -1,7 +1,8 @@
-//! Reading the numbers of batches from the device, all at once.
+//! The numbers of a batch that are read from the device, all at once.
 
-use burn::tensor::{Tensor, Transaction};
+use burn::tensor::Tensor;
 
+use crate::device_read::read;
 use crate::task::Losses;
 
 /// The numbers of a batch, read after all of its work was submitted: each read waits for the
@@ -23,6 +24,13 @@ pub(crate) struct BatchTensors {
     squares: Option<Tensor<1>>,
 }
 
+/// Which tensors a batch has.
+pub(crate) struct BatchLayout {
+    losses: usize,
+    has_numbers: bool,
+    has_squares: bool,
+}
+
 impl BatchTensors {
     pub(crate) fn new(
         losses: Losses,
@@ -35,57 +43,44 @@ impl BatchTensors {
 
     /// Reads the numbers of one batch.
     pub(crate) fn read(self) -> BatchNumbers {
-        Self::read_all(vec![self]).pop().expect("the numbers of one batch")
+        let (layout, tensors) = self.into_tensors();
+        layout.numbers(&mut read(tensors).into_iter())
     }
 
-    /// Reads the numbers of several batches by one transaction.
-    pub(crate) fn read_all(batches: Vec<Self>) -> Vec<BatchNumbers> {
-        #[cfg(test)]
-        tests::count_read();
-        let shapes: Vec<_> = batches
-            .iter()
-            .map(|it| (it.losses.len(), it.numbers.is_some(), it.squares.is_some()))
-            .collect();
-        let tensors = batches
-            .into_iter()
-            .flat_map(|it| it.losses.into_iter().chain(it.numbers).chain(it.squares));
-        let read = tensors.fold(Transaction::default(), Transaction::register);
-        let mut read = read.execute().into_iter().map(|data| data.iter().collect::<Vec<f64>>());
-        let mut next = || read.next().unwrap_or_default();
-        let numbers_of = |(losses, has_numbers, has_squares): (usize, bool, bool)| BatchNumbers {
-            loss: next().first().copied().unwrap_or(f64::NAN),
-            parts: (1..losses).flat_map(|_| next()).collect(),
-            numbers: if has_numbers { next() } else { Vec::new() },
-            squares: if has_squares { next() } else { Vec::new() },
+    /// The tensors, which [`BatchLayout::numbers`] takes apart after a read.
+    pub(crate) fn into_tensors(self) -> (BatchLayout, Vec<Tensor<1>>) {
+        let Self { losses, numbers, squares } = self;
+        let layout = BatchLayout {
+            losses: losses.len(),
+            has_numbers: numbers.is_some(),
+            has_squares: squares.is_some(),
         };
-        shapes.into_iter().map(numbers_of).collect()
+        (layout, losses.into_iter().chain(numbers).chain(squares).collect())
+    }
+}
+
+impl BatchLayout {
+    /// Takes the numbers of the batch from those of several.
+    pub(crate) fn numbers(&self, read: &mut impl Iterator<Item = Vec<f64>>) -> BatchNumbers {
+        let mut next = || read.next().unwrap_or_default();
+        BatchNumbers {
+            loss: next().first().copied().unwrap_or(f64::NAN),
+            parts: (1..self.losses).flat_map(|_| next()).collect(),
+            numbers: if self.has_numbers { next() } else { Vec::new() },
+            squares: if self.has_squares { next() } else { Vec::new() },
+        }
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::cell::Cell;
-
+mod tests {
     use burn::tensor::Device;
     use updraft_testing::alone;
 
     use super::*;
 
-    thread_local! {
-        static READS: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub(super) fn count_read() {
-        READS.set(READS.get() + 1);
-    }
-
-    /// How often this thread has read numbers of batches from a device.
-    pub(crate) fn reads() -> usize {
-        READS.get()
-    }
-
     #[test]
-    fn the_numbers_of_several_batches_are_read_together_and_stay_apart() {
+    fn the_numbers_of_several_batches_stay_apart() {
         let _alone = alone();
         let device = Device::flex();
         let tensor = |values: &[f32]| Tensor::<1>::from_floats(values, &device);
@@ -93,13 +88,15 @@ pub(crate) mod tests {
             total: tensor(&[total]),
             parts: parts.iter().map(|part| tensor(&[*part])).collect(),
         };
-        let before = reads();
-        let read = BatchTensors::read_all(vec![
+        let batches = vec![
             BatchTensors::new(losses(1.0, &[2.0, 3.0]), None, Some(tensor(&[4.0, 5.0]))),
             BatchTensors::new(losses(6.0, &[7.0, 8.0]), Some(tensor(&[9.0])), None),
             BatchTensors::new(losses(10.0, &[]), None, None),
-        ]);
-        assert_eq!(reads() - before, 1);
+        ];
+        let (layouts, tensors): (Vec<_>, Vec<_>) =
+            batches.into_iter().map(BatchTensors::into_tensors).unzip();
+        let mut numbers = read(tensors.into_iter().flatten().collect()).into_iter();
+        let read: Vec<_> = layouts.iter().map(|layout| layout.numbers(&mut numbers)).collect();
         let found: Vec<_> = read
             .iter()
             .map(|it| (it.loss, it.parts.clone(), it.numbers.clone(), it.squares.clone()))

@@ -3,7 +3,6 @@
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use updraft_precision::LossScaler;
 
 use crate::error::TrainError;
 use crate::freeze::Freeze;
@@ -58,12 +57,13 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
         policy.scope(|| self.task.before_update(model, batch, (&context, policy)))
     }
 
-    /// Submits both passes of the next batch; nothing is read.
+    /// Submits both passes of the next batch; nothing is read. `scale` multiplies the loss by the
+    /// loss scale.
     pub(crate) fn run(
         &mut self,
         model: &M,
         (input, target): (&T::Input, &T::Target),
-        scaler: &LossScaler,
+        scale: &dyn Fn(Tensor<1>) -> Tensor<1>,
         clock: &mut PhaseClock<'_>,
         times: &mut StepTimes,
     ) -> Passed<T::Output> {
@@ -75,7 +75,7 @@ impl<'a, M: Module, T: Task<M>> BatchPass<'a, M, T> {
             let output = output.cast_floats(settings.policy.output);
             let losses = task.loss(&output, target);
             times.forward_us += clock.lap_us();
-            let scaled = scaler.scale_loss(losses.total.clone());
+            let scaled = scale(losses.total.clone());
             measured = Some((losses, output));
             scaled
         };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor};
 
 /// A snapshot of the floating-point tensors of a training module that get no gradients.
 ///
@@ -33,6 +33,21 @@ impl Buffers {
         let mut put = Put(self.0);
         module.map(&mut put)
     }
+
+    /// Restores the values in place unless `is_applied`, `[1]`, is true. Nothing is read: the
+    /// device chooses between the two.
+    pub(crate) fn restore_unless<M: Module>(self, is_applied: Tensor<1, Bool>, module: M) -> M {
+        drop(module.valid());
+        module.map(&mut Choose { before: self.0, is_applied })
+    }
+}
+
+/// A condition, `[1]`, for every number of a tensor of this shape.
+pub(crate) fn for_all<const D: usize>(
+    condition: &Tensor<1, Bool>,
+    shape: [usize; D],
+) -> Tensor<D, Bool> {
+    condition.clone().reshape([1; D]).expand(shape)
 }
 
 /// The ids of the tensors that an optimizer updates; `module` is on an autodiff device.
@@ -77,6 +92,20 @@ impl ModuleMapper for Put {
     }
 }
 
+struct Choose {
+    before: Tensors,
+    is_applied: Tensor<1, Bool>,
+}
+
+impl ModuleMapper for Choose {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(before) = self.before.remove::<D>(param.id) else { return param };
+        let (id, after, mapper) = param.consume();
+        let is_applied = for_all(&self.is_applied, after.dims());
+        Param::from_mapped_value(id, before.mask_where(is_applied, after), mapper)
+    }
+}
+
 struct Ids(HashSet<ParamId>);
 
 impl ModuleVisitor for Ids {
@@ -107,6 +136,28 @@ mod tests {
             let norm = remembered.restore(norm);
             assert_close(&norm.valid().running_mean.value(), &before, tolerance::EXACT);
             assert_close(&norm.running_mean.value_sync(), &before, tolerance::EXACT);
+        }
+    }
+
+    #[test]
+    fn the_device_chooses_between_statistics_before_and_after() {
+        for device in autodiff_devices() {
+            for is_applied in [true, false] {
+                let norm: BatchNorm = BatchNormConfig::new(2).init(&device);
+                let input = Tensor::<2>::from_floats([[1.0, f32::NAN], [5.0, 2.0]], &device);
+                let remembered = Buffers::of(&norm);
+                let before = norm.valid().running_mean.value();
+                norm.forward(input);
+                let after = norm.valid().running_mean.value();
+                let flag = Tensor::from_data([is_applied], &device.clone().without_autodiff());
+                let norm = remembered.restore_unless(flag, norm);
+                let expected = if is_applied { after } else { before };
+                let bits = |mean: Tensor<1>| -> Vec<u32> {
+                    mean.into_data().iter::<f32>().map(f32::to_bits).collect()
+                };
+                assert_eq!(bits(norm.running_mean.value_sync()), bits(expected.clone()));
+                assert_eq!(bits(norm.valid().running_mean.value()), bits(expected));
+            }
         }
     }
 

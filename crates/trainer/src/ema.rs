@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use burn::module::{Module, ModuleMapper, Param, ParamId};
 use burn::optim::GradientsParams;
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::buffers::{learned, tensors};
+use crate::buffers::{for_all, learned, tensors};
 use crate::error::TrainError;
 
 /// The decay of a moving average of the parameters.
@@ -81,6 +81,26 @@ impl<M: Module> Ema<M> {
         self.average = model.valid().map(&mut blend);
     }
 
+    /// Updates the average if `is_applied`, `[1]`, is true, and leaves it as it is otherwise, to the
+    /// bit, which the device decides. `pull`, `[1]`, is the next of [`pulls`](Self::pulls) that was
+    /// not applied. [`count`](Self::count) follows when the host knows how many were.
+    pub(crate) fn update_if(&mut self, is_applied: &Tensor<1, Bool>, pull: &Tensor<1>, model: &M) {
+        let mut blend =
+            BlendIf { learned: &self.learned, average: tensors(&self.average), is_applied, pull };
+        self.average = model.valid().map(&mut blend);
+    }
+
+    /// The weights `1 − decay` of the live model in the next updates.
+    pub(crate) fn pulls(&self, updates: usize) -> Vec<f64> {
+        let next = (self.updates + 1..).take(updates);
+        next.map(|update| 1.0 - self.config.decay_at(update)).collect()
+    }
+
+    /// Adds updates that [`update_if`](Self::update_if) has made.
+    pub(crate) fn count(&mut self, updates: u64) {
+        self.updates += updates;
+    }
+
     /// The averaged model, on the device without autodiff.
     #[must_use]
     pub fn average(&self) -> &M {
@@ -116,10 +136,34 @@ impl ModuleMapper for Blend<'_> {
     }
 }
 
+struct BlendIf<'a> {
+    learned: &'a HashSet<ParamId>,
+    average: GradientsParams,
+    is_applied: &'a Tensor<1, Bool>,
+    pull: &'a Tensor<1>,
+}
+
+impl ModuleMapper for BlendIf<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(average) = self.average.remove::<D>(param.id) else { return param };
+        let is_learned = self.learned.contains(&param.id);
+        let (id, live, mapper) = param.consume();
+        let is_applied = for_all(self.is_applied, live.dims());
+        let moved = if is_learned {
+            let pull = self.pull.clone().cast(live.dtype()).reshape([1; D]);
+            average.clone() + (live - average.clone()) * pull
+        } else {
+            live
+        };
+        Param::from_mapped_value(id, average.mask_where(is_applied, moved), mapper)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use burn::nn::{BatchNorm, BatchNormConfig};
-    use updraft_testing::{assert_close, autodiff_devices, tolerance};
+    use burn::tensor::Device;
+    use updraft_testing::{alone, assert_close, autodiff_devices, tolerance};
 
     use super::*;
 
@@ -149,6 +193,38 @@ mod tests {
             assert_eq!(config.decay_at(1), 2.0 / 11.0);
             assert_eq!(config.decay_at(1000), 0.5);
         }
+    }
+
+    #[test]
+    fn updates_that_the_device_decides_are_those_of_the_host() {
+        let _alone = alone();
+        let plain = Device::flex();
+        let device = plain.clone().autodiff();
+        let mut norm: BatchNorm = BatchNormConfig::new(1).init(&device);
+        let [mut by_host, mut by_device] =
+            [(); 2].map(|()| Ema::new(EmaConfig { decay: 0.5 }, &norm));
+        let pulls = by_device.pulls(20);
+        let mut applied = 0;
+        for update in 1..=20_u32 {
+            norm = scaled(norm, f64::from(update) * 0.37);
+            norm.forward(Tensor::<2>::from_floats([[1.0], [f64::from(update)]], &device));
+            let is_applied = update % 3 != 0;
+            let flag = Tensor::from_data([is_applied], &plain);
+            let pull = Tensor::from_floats([pulls[applied]], &plain);
+            by_device.update_if(&flag, &pull, &norm);
+            if is_applied {
+                by_host.update(&norm);
+                applied += 1;
+            }
+            let [host, on_device] = [&by_host, &by_device].map(|ema| {
+                let average = ema.average();
+                let [gamma, mean] = [average.gamma.val(), average.running_mean.value()];
+                [gamma.into_data(), mean.into_data()]
+            });
+            assert!(host == on_device, "update {update}");
+        }
+        by_device.count(applied as u64);
+        assert_eq!(by_device.updates(), by_host.updates());
     }
 
     #[test]

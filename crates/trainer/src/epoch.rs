@@ -8,6 +8,7 @@ use updraft_precision::LossScaler;
 
 use crate::bn_recompute::{recompute_batch_norms, switched_off_layers};
 use crate::comparison::Comparisons;
+use crate::decisions::{Decision, Decisions};
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
@@ -15,6 +16,7 @@ use crate::events::{Activity, Control, EpochReport, Event};
 use crate::metric::{Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, RankTimes, StepTimes};
 use crate::ranks::{Ranks, fingerprint};
+use crate::read_interval::ReadInterval;
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings};
@@ -35,6 +37,7 @@ pub(crate) struct Course<'a, T, B> {
     pub(crate) metrics: Vec<MetricSpec>,
     pub(crate) comparisons: Comparisons,
     pub(crate) started: Instant,
+    pub(crate) reading: ReadInterval,
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,
 }
@@ -56,15 +59,21 @@ pub(crate) struct Pass<S> {
 enum Numbers<S> {
     Read(StepOutcome<S>),
     /// They are read later, with those of other updates.
-    Unread(UnreadUpdate),
+    Unread(Box<UnreadUpdate>),
 }
 
 impl<S> Numbers<S> {
-    /// Whether the parameters were updated, and the update was not skipped.
-    fn is_update(&self) -> bool {
+    /// Adds the model to the average of the parameters unless the update was skipped.
+    fn average<M: Module>(&self, ema: &mut Ema<M>, model: &M) {
         match self {
-            Self::Read(outcome) => outcome.skipped.is_none(),
-            Self::Unread(_) => true,
+            Self::Read(outcome) if outcome.skipped.is_some() => {}
+            Self::Read(_) => ema.update(model),
+            Self::Unread(update) => match &update.decision {
+                Some(Decision { is_applied, pull: Some(pull), .. }) => {
+                    ema.update_if(is_applied, pull, model);
+                }
+                _ => ema.update(model),
+            },
         }
     }
 }
@@ -84,7 +93,8 @@ impl<M: Module> Run<M> {
         let started = Instant::now();
         let mut scaler = self.loss_scaler(settings)?;
         let mut pass = Pass { score: self.epoch_score()?, ..Pass::default() };
-        let mut unread = Vec::new();
+        // Since the last read.
+        let (mut unread, mut decisions) = (Vec::new(), None);
         let failed = |cause| TrainError::Data { epoch, split: "training", cause };
         let mut stream = match &self.state.loader {
             Some(state) => course.data.train.resume(epoch, state).map_err(failed)?,
@@ -99,7 +109,14 @@ impl<M: Module> Run<M> {
             let waiting = Instant::now();
             let mut first: Option<Placed<T::Input, T::Target>> = ahead.take();
             let missing = settings.accumulate - usize::from(first.is_some());
-            let batches = take(&mut *stream, missing).map_err(failed)?;
+            let batches = match take(&mut *stream, missing) {
+                Ok(batches) => batches,
+                Err(cause) => {
+                    let state = (&mut scaler, ema.as_mut());
+                    self.report_unread(course, unread, state, &mut pass, ranks, watch)?;
+                    return Err(failed(cause));
+                }
+            };
             if first.is_none() && batches.is_empty() {
                 break;
             }
@@ -141,7 +158,7 @@ impl<M: Module> Run<M> {
                 None
             });
             let at = StepAt { epoch, step, learning_rate, seed };
-            let (model, numbers) = if settings.read_every == 1 {
+            let (model, numbers) = if course.reading.updates == 1 {
                 let (model, outcome) = train_step_on_ranks(
                     task,
                     self.model,
@@ -153,11 +170,14 @@ impl<M: Module> Run<M> {
                 )?;
                 (model, Numbers::Read(outcome))
             } else {
-                let optimizer = &mut self.optimizer.0;
-                let batches = &mut on_device;
+                if course.reading.decides && decisions.is_none() {
+                    decisions = Some(self.decisions(course, scaler, ema.as_ref()));
+                }
+                let (optimizer, batches) = (&mut self.optimizer.0, &mut on_device);
+                let (step, decisions) = ((&settings.step, at), decisions.as_mut());
                 let (model, update) =
-                    submit_step(task, self.model, optimizer, batches, &settings.step, at)?;
-                (model, Numbers::Unread(update))
+                    submit_step(task, self.model, optimizer, batches, step, decisions)?;
+                (model, Numbers::Unread(Box::new(update)))
             };
             self.model = model;
             self.state.step += 1;
@@ -165,8 +185,8 @@ impl<M: Module> Run<M> {
                 self.look_ahead(lookahead, course.steps);
             }
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
-            if let (Some(ema), true) = (&mut *ema, numbers.is_update()) {
-                ema.update(&self.model);
+            if let Some(ema) = &mut *ema {
+                numbers.average(ema, &self.model);
             }
             let step_us = micros(updating).saturating_sub(ahead_wait_us);
             let made = Made {
@@ -188,11 +208,13 @@ impl<M: Module> Run<M> {
                     self.report_update(course, made, outcome, &mut pass, ranks, watch)?
                 }
                 Numbers::Unread(update) => {
-                    unread.push((made, update));
-                    match is_due || unread.len() as u64 == settings.read_every {
+                    unread.push((made, *update));
+                    match is_due || unread.len() as u64 == course.reading.updates {
                         true => {
                             let unread = std::mem::take(&mut unread);
-                            self.report_unread(course, unread, &mut pass, ranks, watch)?
+                            let state = (&mut scaler, ema.as_mut());
+                            decisions = None;
+                            self.report_unread(course, unread, state, &mut pass, ranks, watch)?
                         }
                         false => Control::Continue,
                     }
@@ -209,15 +231,26 @@ impl<M: Module> Run<M> {
                 self.save(settings, ema.as_ref(), None, ranks, watch)?;
             }
         }
-        let control = match unread.is_empty() {
-            true => Control::Continue,
-            false => self.report_unread(course, unread, &mut pass, ranks, watch)?,
-        };
+        let state = (&mut scaler, ema.as_mut());
+        let control = self.report_unread(course, unread, state, &mut pass, ranks, watch)?;
         self.state.loader = Some(stream.state());
         self.state.epoch_score = stored(&pass.score)?;
         pass.train_us = micros(started);
         pass.left_out = stream.left_out();
         Ok((self, (control == Control::Continue).then_some(pass)))
+    }
+
+    /// What the device decides about the updates until the next read.
+    fn decisions<T: Task<M>>(
+        &self,
+        course: &Course<'_, T, T::Batch>,
+        scaler: LossScaler,
+        ema: Option<&Ema<M>>,
+    ) -> Decisions {
+        let updates = course.reading.updates.min(course.per_epoch) as usize;
+        let pulls = ema.map(|ema| ema.pulls(updates));
+        let applied = self.state.applied.unwrap_or_default();
+        Decisions::begin(course.device, course.settings, scaler, applied, pulls)
     }
 
     /// The score of the epoch so far, as stored in a checkpoint.

@@ -55,6 +55,15 @@ pub enum TrainError {
         /// The norm.
         norm: f64,
     },
+    /// The global norm of the gradients is not finite; it was read after the update.
+    #[error(
+        "step {step}: the norm of the gradients is not finite; lower the learning rate, add \
+         warm-up, or look at the data; with a `read_every` of 1 the error names the parameter"
+    )]
+    GlobalNorm {
+        /// The step, counted from 0.
+        step: u64,
+    },
     /// Too many updates in a row were skipped.
     #[error(
         "step {step}: {skips} updates in a row were skipped, this one because of {tensor}; lower \

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::metric::{Evaluation, Metric, as_map};
 use crate::monitor::{RankTimes, StepTimes};
+use crate::read_interval::ReadEachReason;
 use crate::transfer::Upload;
 
 /// Something that happened in a run.
@@ -13,6 +14,13 @@ use crate::transfer::Upload;
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Event {
+    /// The device is read after each update, although
+    /// [`RunSettings::read_every`](crate::RunSettings::read_every) is more than 1; once, before the
+    /// first update. The return value is ignored.
+    ReadEach {
+        /// Why.
+        reason: ReadEachReason,
+    },
     /// One update of the parameters.
     Step(StepReport),
     /// One pass over the training data, with the evaluation after it.
@@ -67,6 +75,7 @@ impl Event {
     /// Emits the event to the application's subscriber.
     pub(crate) fn trace(&self) {
         match self {
+            Self::ReadEach { reason } => tracing::info!(%reason, "the device is read each update"),
             Self::Step(report) => tracing::debug!(
                 epoch = report.epoch,
                 step = report.step,
@@ -128,12 +137,15 @@ pub struct StepReport {
     /// The loss scale, if the loss is scaled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f64>,
-    /// The first non-finite tensor, if the update was skipped.
+    /// The first non-finite tensor, if the update was skipped; of several updates that are read
+    /// together, whether it was the loss or a gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// Microseconds from the start of training in this process to the start of the update.
     pub at_us: u64,
-    /// Microseconds of the update, without the wait for data.
+    /// Microseconds of the update, without the wait for data. Of several updates that are read
+    /// together, until it was submitted to the device; the last of them includes the read, which
+    /// waits for all of them.
     pub step_us: u64,
     /// Where the time went.
     #[serde(flatten)]

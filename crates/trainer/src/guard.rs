@@ -13,7 +13,9 @@ use crate::tensors::Tensors;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum NonFinite {
-    /// The run ends with an error that names the first bad tensor.
+    /// The run ends with an error that names the first bad tensor. If several updates are read
+    /// together, it names the update and is returned after the read; the parameters since the read
+    /// before are dropped, and the newest checkpoint is what to resume from.
     #[default]
     Stop,
     /// The update is skipped, running statistics are restored, and the run continues.

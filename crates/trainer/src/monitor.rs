@@ -27,7 +27,8 @@ pub struct StepTimes {
     pub copy_us: u64,
     /// Forward pass and loss.
     pub forward_us: u64,
-    /// Backward pass, gradient norm, and the read of loss, score and norm, which waits for both.
+    /// Backward pass, gradient norm, and the read of loss, score and norm, which waits for both. Of
+    /// several updates that are read together, only the last includes the read.
     pub backward_us: u64,
     /// Waiting for the other ranks: the exchange of losses and counts, which is short, ends when the
     /// last rank arrives.

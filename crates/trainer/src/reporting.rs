@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use burn::module::Module;
+use updraft_precision::LossScaler;
 
+use crate::ema::Ema;
 use crate::epoch::{Course, Pass, Watch, micros};
 use crate::error::TrainError;
 use crate::events::{Control, Event, StepReport};
@@ -16,7 +18,7 @@ use crate::settings::RunSettings;
 use crate::step::StepOutcome;
 use crate::task::Task;
 use crate::transfer::Upload;
-use crate::unread::UnreadUpdate;
+use crate::unread::{ReadUpdate, Reading, UnreadUpdate};
 
 /// An update that was made, without the numbers that come from the device.
 pub(crate) struct Made {
@@ -31,27 +33,42 @@ pub(crate) struct Made {
 }
 
 impl<M: Module> Run<M> {
-    /// Reads the numbers of updates and reports each; the time of the read belongs to the last.
+    /// Reads the numbers of updates and reports each; the time of the read belongs to the last. The
+    /// loss scale and the average of the parameters follow what the device decided.
     pub(crate) fn report_unread<T: Task<M>>(
         &mut self,
         course: &Course<'_, T, T::Batch>,
         unread: Vec<(Made, UnreadUpdate)>,
+        (scaler, ema): (&mut LossScaler, Option<&mut Ema<M>>),
         pass: &mut Pass<T::Score>,
         ranks: &mut Ranks,
         watch: Watch<'_, M>,
     ) -> Result<Control, TrainError> {
+        if unread.is_empty() {
+            return Ok(Control::Continue);
+        }
         let (mut made, updates): (Vec<_>, Vec<_>) = unread.into_iter().unzip();
         let reading = Instant::now();
         let non_finite = course.settings.step.non_finite;
-        let mut outcomes = UnreadUpdate::read_all(updates, non_finite, &self.model);
+        let compared = Reading { non_finite, scaler: &mut *scaler, model: &self.model };
+        let mut outcomes = UnreadUpdate::read_all(updates, compared);
         let read_us = micros(reading);
-        if let (Some(made), Some(Ok(outcome))) = (made.last_mut(), outcomes.last_mut()) {
+        if let (Some(made), Some(Ok(read))) = (made.last_mut(), outcomes.last_mut()) {
             made.step_us += read_us;
-            outcome.times.backward_us += read_us;
+            read.outcome.times.backward_us += read_us;
+        }
+        self.state.loss_scale = (!scaler.is_none()).then(|| scaler.state());
+        if let Some(applied) = &mut self.state.applied {
+            let is_applied = |read: &&ReadUpdate<_>| read.outcome.skipped.is_none();
+            let count = outcomes.iter().flatten().filter(is_applied).count() as u64;
+            *applied += count;
+            ema.into_iter().for_each(|ema| ema.count(count));
         }
         let mut control = Control::Continue;
-        for (made, outcome) in made.into_iter().zip(outcomes) {
-            control = self.report_update(course, made, outcome?, pass, ranks, watch)?;
+        for (mut made, read) in made.into_iter().zip(outcomes) {
+            let ReadUpdate { outcome, loss_scale } = read?;
+            made.loss_scale = loss_scale;
+            control = self.report_update(course, made, outcome, pass, ranks, watch)?;
         }
         Ok(control)
     }

@@ -9,7 +9,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use updraft_precision::Norm;
 
-use crate::checkpoint::{self, CheckpointError, RunState};
+use crate::checkpoint::{self, CheckpointError, RunState, counted_updates};
 use crate::comparison::Comparisons;
 use crate::ema::Ema;
 use crate::ending::early_stop_checkpoint;
@@ -140,9 +140,10 @@ impl<M: Module> Run<M> {
     /// `device` has autodiff and is that of the model, with burn's recomputation of element-wise
     /// operations (`Device::gradient_checkpointing`) if the model was created with it. The device's
     /// random state is seeded from (seed, step) before every step, so a resumed run draws the same
-    /// random numbers as an uninterrupted one. `watch` receives every event with the current model;
-    /// its return value is ignored after [`Event::Saved`], and after [`Event::Saving`] unless it is
-    /// [`Control::Abort`].
+    /// random numbers as an uninterrupted one. `watch` receives every event with the current model,
+    /// which is that after the last of the updates that are read together
+    /// ([`RunSettings::read_every`]); its return value is ignored after [`Event::Saved`], and after
+    /// [`Event::Saving`] unless it is [`Control::Abort`].
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.
@@ -178,8 +179,7 @@ impl<M: Module> Run<M> {
     /// As [`train`](Self::train); [`TrainError::Collective`] if a rank is lost or has other
     /// settings, another model or other data, [`TrainError::Rank`] if rank 0 cannot write a
     /// checkpoint, [`TrainError::NotSynchronized`] for a layer that cannot synchronize its
-    /// statistics, [`TrainError::Setting`] for recomputed batch norms and late reads, which need a
-    /// single rank.
+    /// statistics, [`TrainError::Setting`] for recomputed batch norms, which need a single rank.
     ///
     /// # Panics
     /// As the task.
@@ -240,6 +240,8 @@ impl<M: Module> Run<M> {
             path: folder.clone(),
             cause,
         })?;
+        let reading = self.read_interval(settings, ranks, &mut *watch);
+        self.state.applied = reading.decides.then(|| counted_updates(&self.optimizer.0));
         let started = Instant::now();
         let course = Course {
             task,
@@ -249,6 +251,7 @@ impl<M: Module> Run<M> {
             metrics,
             comparisons,
             started,
+            reading,
             per_epoch,
             steps,
         };

@@ -62,14 +62,19 @@ pub struct RunSettings {
     pub early_stop: Option<EarlyStop>,
     /// When a training batch is moved to the device; it changes no result.
     pub transfer: Transfer,
-    /// The number of updates whose loss, score and gradient norm are read from the device together;
-    /// it changes no result. [`Event::Step`](crate::Event::Step) is reported for all of them after
-    /// the read, and a stop takes effect then; the end of an epoch and a checkpoint end a group,
-    /// too.
+    /// The number of updates whose loss, score and gradient norm are read from the device together,
+    /// by one read. [`Event::Step`](crate::Event::Step) is reported for all of them after the read,
+    /// and a stop takes effect then; the end of an epoch and a checkpoint end a group, too.
     ///
-    /// More than 1 keeps an asynchronous device busy, and needs `step.clip_norm`, `loss_scale` and
-    /// skipped updates off: they need the numbers of an update before it is made. A device that
-    /// computes on the calling thread, such as flex, gains nothing.
+    /// With `step.clip_norm`, `loss_scale` or skipped updates, the device decides about each update:
+    /// a skipped one changes nothing, to the bit. It computes the norm and the factor of the
+    /// gradients in f32, the host in f64, so that clipping, and loss scales that are no power of two,
+    /// differ by rounding; everything else has the same bits as with 1. It needs an optimizer that
+    /// follows the device, and a single rank: otherwise each update is read, and
+    /// [`Event::ReadEach`](crate::Event::ReadEach) has the reason.
+    ///
+    /// More than 1 keeps an asynchronous device busy; one that computes on the calling thread, such
+    /// as flex, gains nothing.
     pub read_every: u64,
     /// The location and the schedule of checkpoints.
     pub checkpoints: CheckpointSettings,
@@ -150,8 +155,6 @@ impl RunSettings {
     pub fn validate(&self) -> Result<(), TrainError> {
         const ABOVE: &str = "a finite number above 0 in the range of f32, 1.2e-38 to 3.4e38";
         const RATE: &str = "a number above 0 in the range of f32, 1.2e-38 to 3.4e38";
-        const READ_EACH: &str = "1 with clipping, a loss scale or skipped updates, which need the \
-                                 numbers of an update before it is made";
         let rate = self.learning_rate;
         // Optimizers compute in f32, where a smaller one is 0 and a larger one is infinite.
         let is_rate = rate > 0.0 && (rate as f32).is_normal();
@@ -161,10 +164,6 @@ impl RunSettings {
         let can_skip = self.step.non_finite != NonFinite::Skip { at_most: 0 };
         let has_batches = self.batch_norm != BatchNormStatistics::Recomputed { batches: 0 };
         let CheckpointSettings { every_steps, keep_last, .. } = &self.checkpoints;
-        let reads_late = self.read_every > 1;
-        let decides = self.step.clip_norm.is_some()
-            || self.step.non_finite.skips()
-            || self.loss_scale != LossScale::None;
         self.step.policy.check_training_scaled(&self.loss_scale)?;
         TrainError::check(&[
             ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
@@ -172,7 +171,6 @@ impl RunSettings {
             ("step.clip_norm", &norm, is_norm, ABOVE),
             ("step.non_finite.at_most", &0, can_skip, "at least 1"),
             ("read_every", &self.read_every, self.read_every > 0, "at least 1"),
-            ("read_every", &self.read_every, !(reads_late && decides), READ_EACH),
             ("accumulate", &self.accumulate, self.accumulate > 0, "at least 1 batch"),
             ("batch_norm.batches", &0, has_batches, "at least 1 batch"),
             ("checkpoints.keep_last", keep_last, *keep_last > 0, "at least 1"),
@@ -191,8 +189,7 @@ impl RunSettings {
             let expected = "`running` for several ranks";
             return Err(TrainError::setting("batch_norm", "recomputed", expected));
         }
-        let expected = "1 for several ranks, which exchange the numbers of each update";
-        TrainError::check(&[("read_every", &self.read_every, self.read_every == 1, expected)])
+        Ok(())
     }
 
     /// Checks the criterion, and the metrics of early stopping, of reductions of the learning rate

@@ -10,6 +10,7 @@ use crate::batch_numbers::{BatchNumbers, BatchTensors};
 use crate::batch_pass::{BatchPass, Passed};
 use crate::bits::Bits;
 use crate::buffers::Buffers;
+use crate::device_read::read;
 use crate::error::TrainError;
 use crate::freeze::Freeze;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
@@ -189,8 +190,9 @@ pub fn train_step_on_ranks<M: Module, T: Task<M>>(
         let (given, target) = batch;
         let count = task.samples(&target);
         clock.restart();
+        let scale = |loss: Tensor<1>| scaler.scale_loss(loss);
         let passed = ranks
-            .pass(count, || pass.run(&model, (&given, &target), scaler, &mut clock, &mut times))?;
+            .pass(count, || pass.run(&model, (&given, &target), &scale, &mut clock, &mut times))?;
         let Passed { gradients, losses, output, numbers } = passed;
         mean.add(gradients, count, &model);
         counts.push(count);
@@ -259,7 +261,8 @@ pub fn train_step_on_ranks<M: Module, T: Task<M>>(
                 let model = ranks.merge_statistics(statistics.as_ref(), &counts, model)?;
                 times.exchange_us += clock.lap_us();
                 let gradients = Gradients::of(mean, &model, settings, scaler);
-                let squares = gradients.square_sums.clone().map(read).unwrap_or_default();
+                let squares = gradients.square_sums.clone().map(|sums| read(vec![sums]));
+                let squares = squares.and_then(|mut read| read.pop()).unwrap_or_default();
                 (Ok((gradients, squares)), model)
             }
         }
@@ -301,10 +304,6 @@ fn non_finite_loss(error: &TrainError) -> Option<(Bits, String)> {
     }
 }
 
-fn read(numbers: Tensor<1>) -> Vec<f64> {
-    numbers.into_data().iter().collect()
-}
-
 /// The mean gradients of an update, and the sums of squares that its norm is computed from.
 pub(crate) struct Gradients {
     pub(crate) mean: GradientsParams,
@@ -325,6 +324,11 @@ impl Gradients {
             || !scaler.is_none();
         let square_sums = needs_norm.then(|| square_sums(&mean, model)).flatten();
         Self { mean, square_sums, needs_norm }
+    }
+
+    /// Gradients whose norm stays on the device.
+    pub(crate) fn unmeasured(mean: GradientsParams) -> Self {
+        Self { mean, square_sums: None, needs_norm: false }
     }
 
     /// Removes the loss scale and clips.

@@ -70,7 +70,7 @@ mod tests {
     use updraft_testing::alone;
 
     use super::*;
-    use crate::batch_numbers::tests::reads;
+    use crate::device_read::tests::reads;
     use crate::{
         BatchStream, Control, Counted, EpochStream, Event, Losses, OptimizerConfig, Run, RunData,
         RunSettings, StepContext, StreamError, Task, mean_squared_error,

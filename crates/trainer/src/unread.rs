@@ -3,13 +3,17 @@
 use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Tensor;
-use updraft_precision::{LossScaler, norm_of};
+use updraft_optim::controlled;
+use updraft_precision::{LossScaler, PrecisionError, norm_of};
 
 use crate::accumulate::GradientMean;
-use crate::batch_numbers::{BatchNumbers, BatchTensors};
+use crate::batch_numbers::{BatchLayout, BatchNumbers, BatchTensors};
 use crate::batch_pass::{BatchPass, Passed};
+use crate::buffers::Buffers;
+use crate::decisions::{Decided, Decision, Decisions};
+use crate::device_read::Packed;
 use crate::error::TrainError;
-use crate::guard::NonFinite;
+use crate::guard::{NonFinite, Skipped};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes};
 use crate::paths::{PathVisitor, visit_paths};
@@ -21,113 +25,232 @@ use crate::tensors::Tensors;
 /// An update that was submitted to the device, with the numbers that were not read yet.
 pub(crate) struct UnreadUpdate {
     step: u64,
-    batches: Vec<BatchTensors>,
+    /// The numbers of all batches, then those of the decision.
+    packed: Packed,
+    batches: Vec<BatchLayout>,
     /// Samples of each batch.
     samples: Vec<usize>,
     /// Which parameters had a gradient, in module order.
     has_gradient: Vec<bool>,
+    /// What the device decided, if the update depends on its numbers.
+    pub(crate) decision: Option<Decision>,
     times: StepTimes,
 }
 
-/// [`train_step_accumulated`](crate::train_step_accumulated) without a loss scale, without clipping
-/// and without a read: the parameters are those that it returns, to the bit.
+/// The numbers of an update after the read.
+pub(crate) struct ReadUpdate<S> {
+    pub(crate) outcome: StepOutcome<S>,
+    /// Its loss scale, if the loss is scaled.
+    pub(crate) loss_scale: Option<f64>,
+}
+
+/// What updates are compared with when they are read.
+pub(crate) struct Reading<'a, M> {
+    pub(crate) non_finite: NonFinite,
+    /// The loss scale of the first of them; it follows what the device decided.
+    pub(crate) scaler: &'a mut LossScaler,
+    /// The model after the last of them.
+    pub(crate) model: &'a M,
+}
+
+/// [`train_step_accumulated`](crate::train_step_accumulated) without a read.
+///
+/// Without `decisions` there is no loss scale, no clipping and no skipped update, and the parameters
+/// are those that it returns, to the bit. With them the device decides; a skipped update leaves
+/// parameters, optimizer state and running statistics as they are, to the bit.
 pub(crate) fn submit_step<M: Module, T: Task<M>>(
     task: &T,
     model: M,
     optimizer: &mut ModuleOptimizer,
     batches: &mut dyn Iterator<Item = Placed<T::Input, T::Target>>,
-    settings: &StepSettings,
-    at: StepAt,
+    (settings, at): (&StepSettings, StepAt),
+    mut decisions: Option<&mut Decisions>,
 ) -> Result<(M, UnreadUpdate), TrainError> {
-    let scaler = LossScaler::none();
+    let can_skip = decisions.as_ref().is_some_and(|decisions| decisions.can_skip());
+    let before = can_skip.then(|| Buffers::of(&model));
     let mut pass = BatchPass::new(task, settings, at)?;
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
-    let (mut unread, mut samples) = (Vec::new(), Vec::new());
+    let (mut layouts, mut samples) = (Vec::new(), Vec::new());
+    let (mut unread, mut losses_of_batches) = (Vec::new(), Vec::new());
     let mut batch = first_batch(batches)?;
     let model = pass.prepare(model, (&batch.0, &batch.1));
     let device = batch.0.device().expect("an input has at least one tensor");
-    let gradients = loop {
+    let (gradients, decision) = loop {
         let (given, target) = batch;
         let count = task.samples(&target);
         let mut clock = PhaseClock::start(&device, settings.timing);
-        let passed = pass.run(&model, (&given, &target), &scaler, &mut clock, &mut times);
+        let scale = |loss: Tensor<1>| match &decisions {
+            Some(decisions) => decisions.scale_loss(loss),
+            None => loss,
+        };
+        let passed = pass.run(&model, (&given, &target), &scale, &mut clock, &mut times);
         let Passed { gradients, losses, numbers, .. } = passed;
         mean.add(gradients, count, &model);
         times.backward_us += clock.lap_us();
         samples.push(count);
-        if let Some(next) = batches.next().transpose()? {
-            unread.push(BatchTensors::new(losses, numbers, None));
-            batch = next;
-            continue;
-        }
+        losses_of_batches.push(losses.total.clone().without_autodiff());
+        let next = batches.next().transpose()?;
         clock.restart();
-        let gradients = Gradients::of(mean.into_mean(&model), &model, settings, &scaler);
-        unread.push(BatchTensors::new(losses, numbers, gradients.square_sums.clone()));
+        let (gradients, decision) = match (&next, &mut decisions) {
+            (Some(_), _) => (None, None),
+            (None, None) => {
+                let mean = std::mem::take(&mut mean).into_mean(&model);
+                (Some(Gradients::of(mean, &model, settings, &LossScaler::none())), None)
+            }
+            (None, Some(decisions)) => {
+                let mean = std::mem::take(&mut mean).into_mean(&model);
+                let losses = std::mem::take(&mut losses_of_batches);
+                let decision = decisions.decide((&mean, &model), losses, settings);
+                (Some(Gradients::unmeasured(mean)), Some(decision))
+            }
+        };
+        let squares = gradients.as_ref().and_then(|gradients| gradients.square_sums.clone());
+        let (layout, tensors) = BatchTensors::new(losses, numbers, squares).into_tensors();
+        layouts.push(layout);
+        unread.extend(tensors);
         times.backward_us += clock.lap_us();
-        break gradients;
+        match (next, gradients) {
+            (Some(next), _) => batch = next,
+            (None, gradients) => {
+                break (gradients.expect("the last batch completes them"), decision);
+            }
+        }
     };
+    unread.extend(decision.iter().flat_map(Decision::tensors));
     let has_gradient = match gradients.square_sums {
         Some(_) => has_gradient(&gradients.mean, &model),
         None => Vec::new(),
     };
     let mut clock = PhaseClock::start(&device, settings.timing);
-    let model = optimizer.step(at.learning_rate, model, gradients.mean);
+    let rate = at.learning_rate;
+    let model = match &decision {
+        None => optimizer.step(rate, model, gradients.mean),
+        Some(Decision { control, is_applied, .. }) => {
+            let model = controlled(control, || optimizer.step(rate, model, gradients.mean));
+            match before {
+                Some(before) => before.restore_unless(is_applied.clone(), model),
+                None => model,
+            }
+        }
+    };
     times.optimizer_us += clock.lap_us();
-    Ok((model, UnreadUpdate { step: at.step, batches: unread, samples, has_gradient, times }))
+    let (step, packed) = (at.step, Packed::of(unread));
+    let batches = layouts;
+    Ok((model, UnreadUpdate { step, packed, batches, samples, has_gradient, decision, times }))
 }
 
 impl UnreadUpdate {
-    /// Reads the numbers of updates by one transaction; the outcome of one that is not finite is an
-    /// error.
-    ///
-    /// `model` is the one after the last update.
+    /// Reads the numbers of updates by one read of the device; the outcome of one that is not finite
+    /// is an error, unless it was skipped.
     pub(crate) fn read_all<M: Module, S: Score>(
-        mut updates: Vec<Self>,
-        non_finite: NonFinite,
-        model: &M,
-    ) -> Vec<Result<StepOutcome<S>, TrainError>> {
+        updates: Vec<Self>,
+        mut reading: Reading<'_, M>,
+    ) -> Vec<Result<ReadUpdate<S>, TrainError>> {
         let together = updates.len();
-        let batches = updates.iter_mut().flat_map(|update| std::mem::take(&mut update.batches));
-        let mut numbers = BatchTensors::read_all(batches.collect()).into_iter();
-        let outcome = |update: Self| {
-            let numbers = numbers.by_ref().take(update.samples.len()).collect();
-            update.outcome(numbers, non_finite, model, together)
+        let (packs, updates): (Vec<_>, Vec<_>) = updates.into_iter().map(Self::unpacked).unzip();
+        let outcome = |(update, numbers): (Submitted, Vec<Vec<f64>>)| {
+            let scaler = &reading.scaler;
+            let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
+            let outcome = update.outcome(numbers, &mut reading, together);
+            outcome.map(|outcome| ReadUpdate { outcome, loss_scale })
         };
-        updates.into_iter().map(outcome).collect()
+        updates.into_iter().zip(Packed::read_all(packs)).map(outcome).collect()
     }
 
+    fn unpacked(self) -> (Packed, Submitted) {
+        let Self { step, packed, batches, samples, has_gradient, decision, times } = self;
+        let is_decided = decision.is_some();
+        (packed, Submitted { step, batches, samples, has_gradient, is_decided, times })
+    }
+}
+
+/// An update without its tensors.
+struct Submitted {
+    step: u64,
+    batches: Vec<BatchLayout>,
+    samples: Vec<usize>,
+    has_gradient: Vec<bool>,
+    is_decided: bool,
+    times: StepTimes,
+}
+
+impl Submitted {
     fn outcome<M: Module, S: Score>(
         self,
-        numbers: Vec<BatchNumbers>,
-        non_finite: NonFinite,
-        model: &M,
+        numbers: Vec<Vec<f64>>,
+        reading: &mut Reading<'_, M>,
         together: usize,
     ) -> Result<StepOutcome<S>, TrainError> {
-        let (step, is_checked) = (self.step, non_finite != NonFinite::Ignore);
+        let mut numbers = numbers.into_iter();
+        let batches: Vec<BatchNumbers> =
+            self.batches.iter().map(|layout| layout.numbers(&mut numbers)).collect();
+        let decided = self.is_decided.then(|| Decided::of(&mut numbers));
+        let is_checked = reading.non_finite != NonFinite::Ignore;
         let mut sums = LossSums::default();
         let mut score = S::default();
-        let mut gradient_norm = None;
-        for (batch, samples) in numbers.iter().zip(self.samples) {
-            let loss = batch.loss;
-            score.add(&batch.numbers, samples);
-            sums.add(loss, &batch.parts, samples);
-            if is_checked && !loss.is_finite() {
-                let tensor = format!("not known, because {together} updates were read together");
-                return Err(TrainError::NonFiniteLoss { step, loss, tensor });
+        let mut bad_loss = None;
+        for (batch, samples) in batches.iter().zip(&self.samples) {
+            score.add(&batch.numbers, *samples);
+            sums.add(batch.loss, &batch.parts, *samples);
+            if is_checked && !batch.loss.is_finite() {
+                // An update that reads each batch ends with it.
+                bad_loss = Some(batch.loss);
+                break;
             }
-            gradient_norm = is_checked.then(|| norm_of(&batch.squares));
         }
-        if gradient_norm.is_some_and(|norm| !norm.is_finite()) {
-            let squares = numbers.last().map_or(&[][..], |batch| &batch.squares);
-            return Err(bad_norm(step, model, &self.has_gradient, squares));
+        let (step, unknown) =
+            (self.step, format!("not known, because {together} updates were read together"));
+        if let Some(loss) = bad_loss
+            && !reading.non_finite.skips()
+        {
+            return Err(TrainError::NonFiniteLoss { step, loss, tensor: unknown });
         }
+        let (gradient_norm, skipped) = match decided {
+            Some(Decided { norm, is_applied: true, .. }) => {
+                reading.scaler.follow_good();
+                (Some(norm), None)
+            }
+            Some(_) if bad_loss.is_some() => {
+                let tensor = format!("the loss; the tensor is {unknown}");
+                (None, Some(Skipped::NotFinite { tensor }))
+            }
+            Some(_) => (None, Some(reading.skipped_gradients(step, unknown)?)),
+            None => {
+                let squares = batches.last().map_or(&[][..], |batch| &batch.squares);
+                let norm = is_checked.then(|| norm_of(squares));
+                if norm.is_some_and(|norm| !norm.is_finite()) {
+                    return Err(bad_norm(step, reading.model, &self.has_gradient, squares));
+                }
+                (norm, None)
+            }
+        };
         let samples = sums.samples;
         let mut means = sums.means();
         let loss = means.next().expect("an update has at least one batch");
         let parts = means.collect();
-        let (skipped, times) = (None, self.times);
+        let times = self.times;
         Ok(StepOutcome { loss, parts, score, samples, gradient_norm, skipped, times })
+    }
+}
+
+impl<M> Reading<'_, M> {
+    /// Why an update was skipped whose gradients were not finite, or an error if it must not be.
+    fn skipped_gradients(&mut self, step: u64, unknown: String) -> Result<Skipped, TrainError> {
+        let scale = self.scaler.scale();
+        if self.scaler.follow_overflow() {
+            return Ok(Skipped::Overflow { scale });
+        }
+        if self.scaler.is_dynamic() {
+            let (skips, path) = (self.scaler.state().skips, unknown);
+            let cause = PrecisionError::TooManySkips { skips, path, scale };
+            return Err(TrainError::Gradient { step, cause });
+        }
+        if self.non_finite.skips() {
+            let tensor = format!("the gradients; the tensor is {unknown}");
+            return Ok(Skipped::NotFinite { tensor });
+        }
+        Err(TrainError::GlobalNorm { step })
     }
 }
 
@@ -154,13 +277,15 @@ impl PathVisitor for Paths {
 mod tests {
     use burn::nn::{Linear, LinearConfig};
     use burn::tensor::Device;
-    use updraft_testing::alone;
+    use updraft_precision::{DynamicScale, LossScale};
+    use updraft_testing::{alone, assert_close, tolerance};
 
     use super::*;
-    use crate::batch_numbers::tests::reads;
+    use crate::device_read::tests::reads;
     use crate::{
-        BatchStream, Control, Counted, EpochStream, Event, Losses, OptimizerConfig, Run, RunData,
-        RunSettings, StepContext, StepReport, StreamError, list_checkpoints, mean_squared_error,
+        BatchStream, Control, Counted, EmaConfig, EpochStream, Event, Lookahead, Losses,
+        OptimizerConfig, Run, RunData, RunSettings, StepContext, StepReport, StreamError,
+        list_checkpoints, mean_squared_error,
     };
 
     /// Learns the sum of two numbers.
@@ -332,21 +457,189 @@ mod tests {
         }
     }
 
+    /// Settings with which the device decides about each update, with the same bits as the host.
+    const DECIDED: [fn(&mut RunSettings); 3] = [
+        |settings| settings.step.non_finite = NonFinite::Skip { at_most: 2 },
+        |settings| settings.loss_scale = LossScale::Static { scale: 1024.0 },
+        |settings| {
+            // Every other update overflows, far from where the sum of the squares of both gradients
+            // overflows in f32 and each of them does not.
+            let dynamic = DynamicScale {
+                initial: 2.0_f64.powi(90),
+                ceiling: 2.0_f64.powi(90),
+                growth: 2.0_f64.powi(30),
+                backoff: 2.0_f64.powi(-30),
+                interval: 1,
+                ..DynamicScale::default()
+            };
+            settings.loss_scale = LossScale::Dynamic(dynamic);
+        },
+    ];
+
+    /// The numbers of reports without the norms, which the device computes in f32, and without the
+    /// names of tensors; and the norms.
+    fn compared(outcome: &Outcome) -> (Vec<StepReport>, Vec<f64>) {
+        let reports = outcome.reports.iter().map(timeless);
+        let reports = reports.map(|report| StepReport {
+            gradient_norm: None,
+            skipped: report.skipped.map(|_| String::new()),
+            // Equal to itself.
+            loss: if report.loss.is_nan() { -1.0 } else { report.loss },
+            ..report
+        });
+        let norms = outcome.reports.iter().map(|report| report.gradient_norm.unwrap_or(-1.0));
+        (reports.collect(), norms.collect())
+    }
+
     #[test]
-    fn what_needs_the_numbers_before_an_update_is_refused() {
+    fn what_the_device_decides_is_what_the_host_would_by_one_read_a_group() {
         let _alone = alone();
-        let changes: [&dyn Fn(&mut RunSettings); 4] = [
-            &|settings| settings.step.clip_norm = Some(1.0),
-            &|settings| settings.step.non_finite = NonFinite::Skip { at_most: 1 },
-            &|settings| settings.loss_scale = updraft_precision::LossScale::Static { scale: 8.0 },
-            &|settings| settings.read_every = 0,
-        ];
-        for change in changes {
-            let error = train(2, change, &Pairs { odd: None }).weights.expect_err("refused");
-            assert!(error.to_string().starts_with("`read_every` is"), "{error}");
+        let streams = [Pairs { odd: None }, Pairs { odd: Some((4, f32::NAN)) }];
+        let mut skipped = [0; 3];
+        for (index, change) in DECIDED.iter().enumerate() {
+            // NaN is an error without skipped updates.
+            for stream in &streams[..if index == 0 { 2 } else { 1 }] {
+                for accumulate in [1, 3] {
+                    let change = |settings: &mut RunSettings| {
+                        change(settings);
+                        settings.accumulate = accumulate;
+                        settings.ema = Some(EmaConfig { decay: 0.9 });
+                        settings.lookahead = Some(Lookahead { every: 3, decay: 0.5, power: 0.0 });
+                    };
+                    let each = train(1, &change, stream);
+                    skipped[index] += each.reports.iter().filter(|it| it.skipped.is_some()).count();
+                    for read_every in [2, 4, 1000] {
+                        let together = train(read_every, &change, stream);
+                        let case = format!("{index}, {accumulate}, {read_every}");
+                        let updates = 10_u64.div_ceil(accumulate as u64);
+                        let groups = 2 * updates.div_ceil(read_every) as usize;
+                        assert_eq!(together.reads, groups + 1, "one more tries it: {case}");
+                        let (found, found_norms) = compared(&together);
+                        let (expected, norms) = compared(&each);
+                        assert_eq!(found, expected, "{case}");
+                        assert_close(&found_norms, &norms, tolerance::F32);
+                        let bits = |outcome: &Outcome| -> Vec<u32> {
+                            let weights = outcome.weights.as_ref().expect("a run");
+                            weights.iter().map(|weight| weight.to_bits()).collect()
+                        };
+                        assert_eq!(bits(&together), bits(&each), "{case}");
+                    }
+                }
+            }
         }
-        let several = RunSettings { read_every: 2, ..RunSettings::new(1, "unused") };
-        let error = several.check_for_several_ranks().expect_err("refused").to_string();
-        assert!(error.starts_with("`read_every` is 2; "), "{error}");
+        assert!(skipped[0] > 0 && skipped[1] == 0 && skipped[2] > 0, "{skipped:?}");
+    }
+
+    #[test]
+    fn clipping_on_the_device_differs_by_rounding_only() {
+        let _alone = alone();
+        let clipped = |settings: &mut RunSettings| settings.step.clip_norm = Some(0.05);
+        let stream = Pairs { odd: None };
+        let [each, together] = [1, 4].map(|read_every| train(read_every, &clipped, &stream));
+        assert_eq!((each.reads, together.reads), (20, 7));
+        let weights =
+            [&each, &together].map(|outcome| outcome.weights.as_ref().expect("a run").clone());
+        assert_close(&weights[1], &weights[0], tolerance::F32_DEEP);
+        let losses = [&each, &together]
+            .map(|outcome| outcome.reports.iter().map(|report| report.loss).collect::<Vec<_>>());
+        assert_close(&losses[1], &losses[0], tolerance::F32_DEEP);
+        let plain = train(1, &|_| {}, &stream).weights.expect("a run");
+        assert!(weights[0] != plain, "nothing was clipped");
+    }
+
+    #[test]
+    fn what_the_device_refuses_ends_the_run_with_the_update() {
+        let _alone = alone();
+        for (value, expected) in [
+            (f32::NAN, "step 14: the loss is NaN; not finite first: not known, because 4 updates"),
+            (1e19, "step 14: the norm of the gradients is not finite; lower"),
+        ] {
+            let stream = Pairs { odd: Some((4, value)) };
+            let clipped = |settings: &mut RunSettings| settings.step.clip_norm = Some(1e9);
+            let each = train(1, &clipped, &stream);
+            let together = train(4, &clipped, &stream);
+            assert!(each.weights.is_err());
+            let message = together.weights.expect_err("not finite").to_string();
+            assert!(message.starts_with(expected), "{message}");
+            assert_eq!(together.reports.len(), each.reports.len());
+            assert_eq!(together.saved, [10], "no checkpoint of what came after");
+        }
+        // The fourth of the overflows in a row is one too many.
+        let scaled = |settings: &mut RunSettings| {
+            let dynamic = DynamicScale {
+                initial: 2.0_f64.powi(127),
+                ceiling: 2.0_f64.powi(127),
+                backoff: 0.99,
+                longest_skips: 3,
+                ..DynamicScale::default()
+            };
+            settings.loss_scale = LossScale::Dynamic(dynamic);
+        };
+        let stream = Pairs { odd: None };
+        for read_every in [1, 2, 1000] {
+            let outcome = train(read_every, &scaled, &stream);
+            let message = outcome.weights.expect_err("too many").to_string();
+            assert!(message.starts_with("step 3: "), "{message}");
+            let is_named = message.contains("4 steps in a row were skipped");
+            assert!(is_named || read_every == 1, "{message}");
+            assert_eq!(outcome.reports.len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_skipped_update_leaves_parameters_and_optimizer_as_they_are() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        let mut settings = RunSettings::new(1, "unused");
+        settings.step.clip_norm = Some(0.1);
+        settings.step.non_finite = NonFinite::Skip { at_most: 9 };
+        let after = |values: &[f32]| {
+            device.seed(1);
+            let mut model: Linear = LinearConfig::new(2, 1).init(&device);
+            let _ = (model.weight.val(), model.bias.as_ref().map(Param::val));
+            let adamw = OptimizerConfig::Adamw { weight_decay: 0.1, betas: [0.9, 0.999] };
+            let mut optimizer = adamw.init();
+            let mut decisions = Decisions::begin(&device, &settings, LossScaler::none(), 0, None);
+            let mut updates = Vec::new();
+            let mut bits = Vec::new();
+            for (step, value) in (0..).zip(values) {
+                let batch = Add.place(vec![[*value, 0.5], [1.0, -0.25]], &device);
+                let batch = batch.expect("a batch");
+                let at = StepAt { epoch: 0, step, learning_rate: 0.1, seed: 0 };
+                let (moved, update) = submit_step(
+                    &Add,
+                    model,
+                    &mut optimizer,
+                    &mut std::iter::once(Ok(batch)),
+                    (&settings.step, at),
+                    Some(&mut decisions),
+                )
+                .expect("submitted");
+                model = moved;
+                updates.push(update);
+                let weights = model.weight.val().into_data();
+                bits.push(weights.iter::<f32>().map(f32::to_bits).collect::<Vec<_>>());
+            }
+            let (non_finite, mut scaler) = (settings.step.non_finite, LossScaler::none());
+            let reading = Reading { non_finite, scaler: &mut scaler, model: &model };
+            let read = UnreadUpdate::read_all::<_, ()>(updates, reading);
+            let skipped = read.into_iter().map(|read| read.expect("skipped").outcome.skipped);
+            (bits, skipped.map(|why| why.map(|why| why.to_string())).collect::<Vec<_>>())
+        };
+        let (bits, skipped) = after(&[0.3, f32::NAN, 1e18, -0.7]);
+        let (expected, none) = after(&[0.3, -0.7]);
+        assert!(bits[0] == bits[1] && bits[1] == bits[2], "a skipped update moved the model");
+        assert_eq!([&bits[0], &bits[3]], [&expected[0], &expected[1]]);
+        assert!(bits[3] != bits[2] && none == [None, None]);
+        let unknown = "the tensor is not known, because 4 updates were read together";
+        let expected = ["the loss", "the gradients"].map(|what| Some(format!("{what}; {unknown}")));
+        assert_eq!(skipped[1..3], expected);
+        assert!(skipped[0].is_none() && skipped[3].is_none());
+    }
+
+    #[test]
+    fn an_interval_without_updates_is_refused() {
+        let error = train(0, &|_| {}, &Pairs { odd: None }).weights.expect_err("refused");
+        assert!(error.to_string().starts_with("`read_every` is 0; "), "{error}");
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit, Views};
+use updraft_device::{Backend, DeviceSpec};
 use updraft_distributed::{Alone, Collective, Shared};
 use updraft_run::{
     Ability, AnyWorkload, EvaluatedForm, Int8Network, LayerTimes, Plan, RankEvaluation, Registry,
@@ -13,8 +14,9 @@ use updraft_run::{
 use updraft_trainer::{CaptureReport, Control, Evaluation};
 
 use super::would::{Would, data_of, model_of};
-use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
+use super::{Int8Args, OpenedRun, device_spec, next_on, refused_as, stopped};
 use crate::captured::show_captured;
+use crate::device::choose_for_rank;
 use crate::progress::{Display, evaluation_text};
 use crate::stop::NothingToSave;
 use crate::wrap::hanging;
@@ -37,8 +39,9 @@ pub(crate) struct EvalArgs {
     /// Evaluate the checkpoint of this step instead of the served one
     #[arg(long, value_name = "STEP")]
     checkpoint: Option<u64>,
-    #[command(flatten)]
-    int8: Int8Args,
+    /// Use the int8 network that `quantize` wrote: on the CPU, or on the GPU that --device names
+    #[arg(long, conflicts_with = "checkpoint")]
+    int8: bool,
     /// Also evaluate the mean of the outputs over views of each sample (test-time augmentation);
     /// `tasks` lists the tasks that have views
     #[arg(long, value_name = "VIEWS", conflicts_with = "int8")]
@@ -89,17 +92,31 @@ impl EvalArgs {
 
     /// Opens the run, and its int8 network if that is asked for.
     fn open(&self, registry: Registry) -> Result<(OpenedRun, Option<Int8Network>)> {
-        let check = |plan: &Plan| match (self.int8.int8, self.tta) {
+        let int8 = Int8Args::of(self.int8);
+        let check = |plan: &Plan| match (self.int8, self.tta) {
             (true, _) => plan.quantizer().map(drop).map_err(refused_as("eval --int8")),
             (_, Some(_)) => plan.check_ability(Ability::Averaging),
             (false, None) => Ok(()),
         };
         let at = (self.run.as_path(), self.checkpoint);
-        let run = OpenedRun::open_at(registry, at, self.int8.device(&self.device), &check)
-            .map_err(|error| self.int8.advised(&self.run, error))?;
-        let network =
-            self.int8.int8.then(|| Int8Network::open(&run.folder, &run.plan)).transpose()?;
+        let run = OpenedRun::open_at(registry, at, int8.device(&self.device), &check)
+            .map_err(|error| int8.advised(&self.run, error))?;
+        let network = self.int8.then(|| Int8Network::open(&run.folder, &run.plan)).transpose()?;
         Ok((run, network))
+    }
+
+    /// The int8 network on the GPU that `--device` names, for a rank by its number on its machine;
+    /// on the CPU if it names none.
+    fn placed(&self, network: Int8Network, local_rank: Option<usize>) -> Result<Int8Network> {
+        let spec = device_spec(&self.device)?;
+        if matches!(spec, DeviceSpec::Auto | DeviceSpec::Cpu) {
+            return Ok(network);
+        }
+        let (device, selection) = choose_for_rank(&spec, local_rank)?;
+        match selection.id.backend {
+            Backend::Flex => Ok(network),
+            _ => Ok(network.on_device(&device)?),
+        }
     }
 }
 
@@ -107,7 +124,10 @@ impl EvalArgs {
 pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
     let (OpenedRun { folder, plan, .. }, network) = args.open(registry)?;
     let model = match network {
-        Some(_) => format!("the int8 network in {}", folder.path().display()),
+        Some(network) => {
+            args.placed(network, None)?;
+            format!("the int8 network in {}", folder.path().display())
+        }
         None => model_of(&folder, &plan)?,
     };
     let reads = format!("{model} and {}", data_of(&plan, args.data.as_deref()));
@@ -122,7 +142,9 @@ pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
 /// Prints the score to standard output.
 pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     let (mut run, network) = args.open(registry)?;
-    let ranks = run.connect(args.int8.device(&args.device))?;
+    let ranks = run.connect(Int8Args::of(args.int8).device(&args.device))?;
+    let placed = network.map(|network| args.placed(network, ranks.local_rank()));
+    let network = placed.transpose()?;
     let mut display = Display::new();
     let scored = evaluate(args, &run, network.as_ref(), &mut ranks.collective(), &mut display);
     let is_first = ranks.collective().rank() == 0;

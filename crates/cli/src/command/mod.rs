@@ -360,6 +360,11 @@ pub(crate) struct Int8Args {
 }
 
 impl Int8Args {
+    /// The same of a command whose network may run on the GPU that `--device` names.
+    pub(crate) const fn of(int8: bool) -> Self {
+        Self { int8 }
+    }
+
     /// The error of opening a run: `--int8` excludes `--checkpoint`.
     pub(crate) fn advised(&self, run: &Path, error: anyhow::Error) -> anyhow::Error {
         if self.int8 { without_checkpoint_option(run, error) } else { error }

@@ -367,6 +367,10 @@ impl Observer for Watcher<'_> {
 
     fn event(&mut self, event: &Event) -> Control {
         match event {
+            Event::ReadEach { reason } => {
+                let text = format!("each update is read from the device: {reason}");
+                self.display.line(&hanging("note     ", &text));
+            }
             Event::Step(report) => self.display.step(report),
             Event::Epoch(report) => self.display.epoch(report),
             _ => {}

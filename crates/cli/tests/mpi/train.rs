@@ -66,7 +66,6 @@ pub(crate) fn refused() {
             "`train.auto_batch`, or \"auto\" for `train.batch`, needs a single rank",
         ),
         ("train.recompute_batch_norms=2", "`train.recompute_batch_norms` needs a single rank"),
-        ("train.read_every=3", "`train.read_every` needs a single rank"),
         ("data.faults={kind=\"skip\",at_most=1}", "`faults` is `skip`; expected `raise`"),
         ("train.quantization=\"int8\"", "`train.quantization` needs a single rank"),
     ] {

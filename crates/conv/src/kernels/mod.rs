@@ -3,6 +3,8 @@
 mod bf16;
 mod bias;
 mod convolution;
+#[cfg(feature = "cube")]
+pub(crate) mod cube;
 mod dense;
 mod depthwise;
 mod direct;
@@ -52,6 +54,9 @@ pub use updraft_simd::Isa;
 pub use volume::{forward_3d, input_gradient_3d, weight_gradient_3d};
 pub use weight_gradient::weight_gradient;
 
+#[cfg(any(feature = "flex", feature = "cube"))]
+pub(crate) use norm::StatisticsOf;
+
 // What only burn's operations need.
 #[cfg(feature = "burn")]
 pub(crate) use pool::{Divisor, PoolGeometry, PoolShape, Pooling};
@@ -66,7 +71,7 @@ pub(crate) use {
     join::Joining,
     joined_convolution::{forward_joined, forward_joined_3d},
     norm::{
-        GradientPass, GroupNormShape, GroupNormalization, NormSource, StatisticsOf, apply_into,
+        GradientPass, GroupNormShape, GroupNormalization, NormSource, apply_into,
         group_norm_gradient_into, group_norm_into, moments,
     },
     pool::{pool_gradient_into, pool_into},

@@ -6,7 +6,9 @@ use burn::tensor::{Device, FloatDType, Tensor};
 use updraft_simd::time_layer;
 
 use crate::kernels::Activation;
-use crate::ops::{LayerPath, Normalizing, normalize, wide};
+#[cfg(feature = "cube")]
+use crate::ops::stored_on_gpus;
+use crate::ops::{LayerPath, Normalizing, PlainReason, normalize, wide};
 
 /// A batch normalization over all axes but the second, replacing burn's `BatchNorm`, with the same
 /// record format.
@@ -14,6 +16,10 @@ use crate::ops::{LayerPath, Normalizing, normalize, wide};
 /// `y = (x − mean)/√(variance + ε)·γ + β`, with the batch's statistics while training and the
 /// running ones otherwise. It trains where burn's does: on an autodiff device, unless it is
 /// frozen. Statistics and arithmetic are in at least f32; the result has the input's dtype.
+///
+/// On flex and on GPUs it runs our kernels; f64 and every other backend take burn's own operations,
+/// with the same result. Those for GPUs read and write bf16 and f16 in memory where the device has
+/// them.
 ///
 /// # Source
 /// Ioffe and Szegedy 2015, arXiv:1502.03167; the running variance is without Bessel's correction,
@@ -115,7 +121,18 @@ impl BatchNorm {
     /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.gamma.device()))
+        self.picked().unwrap_or(LayerPath::Plain)
+    }
+
+    /// Why burn's own operations compute the layer in f32 on its parameters' device; `None` if our
+    /// kernels do.
+    #[must_use]
+    pub fn plain_reason(&self) -> Option<PlainReason> {
+        self.picked().err()
+    }
+
+    fn picked(&self) -> Result<LayerPath, PlainReason> {
+        LayerPath::of_batch_norm(self.forced, &self.gamma.device())
     }
 
     /// The same layer with a forced implementation.
@@ -133,10 +150,14 @@ impl BatchNorm {
         activation: Activation,
     ) -> Tensor<D> {
         let (dtype, device) = (x.dtype(), x.device());
-        let path = LayerPath::picked(self.forced, &device, dtype);
-        let compute = match path {
-            LayerPath::Kernels(_) => FloatDType::F32,
-            LayerPath::Plain => wide(dtype),
+        let path = LayerPath::picked_for_batch_norm(self.forced, &device, dtype);
+        let (compute, stored) = match path {
+            LayerPath::Kernels(_) => (FloatDType::F32, FloatDType::F32),
+            #[cfg(feature = "cube")]
+            LayerPath::Cube => (FloatDType::F32, stored_on_gpus(&device, dtype)),
+            #[cfg(not(feature = "cube"))]
+            LayerPath::Cube => unreachable!("kernels are picked where they are compiled"),
+            LayerPath::Plain => (wide(dtype), wide(dtype)),
         };
         let trains = device.is_autodiff() && self.training.is_enabled();
         let given = (!trains).then(|| {
@@ -147,11 +168,11 @@ impl BatchNorm {
             gamma: self.gamma.val().cast(compute),
             beta: self.beta.val().cast(compute),
             given,
-            residual: residual.map(|residual| residual.cast(compute)),
+            residual: residual.map(|residual| residual.cast(stored)),
             epsilon: self.epsilon,
             activation,
         };
-        let run = || normalize(x.cast(compute), by, path);
+        let run = || normalize(x.cast(stored), by, path);
         let (output, statistics) = time_layer(self.gamma.id.val(), "batch normalization", run);
         if let Some([mean, variance]) = statistics {
             self.follow(&self.running_mean, mean);

@@ -64,16 +64,19 @@ impl ConvNormActivation {
         self.norm.forward_residual(self.conv.forward(x), residual, self.activation)
     }
 
-    /// Which implementation computes the block in f32 on its parameters' device.
+    /// Which implementation computes the convolution in f32 on its parameters' device; that of the
+    /// rest is [`BatchNorm::path`], which differs on GPUs.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.conv.path()
     }
 
-    /// The same block with a forced implementation, as with [`Conv2d::with_path`].
+    /// The same block with a forced implementation, as with [`Conv2d::with_path`]. The kernels for
+    /// GPUs are forced on the normalization alone, the only layer that has them.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         let Self { conv, norm, activation } = self;
-        Self { conv: conv.with_path(path), norm: norm.with_path(path), activation }
+        let conv = if path == LayerPath::Cube { conv } else { conv.with_path(path) };
+        Self { conv, norm: norm.with_path(path), activation }
     }
 }

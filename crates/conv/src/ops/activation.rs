@@ -24,7 +24,7 @@ pub(super) fn activate_by<const D: usize>(
         return x;
     }
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
-        LayerPath::Plain => plain::activate(x, activation),
+        LayerPath::Plain | LayerPath::Cube => plain::activate(x, activation),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
             use burn::backend::Dispatch;

@@ -10,64 +10,13 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend};
 
-use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
+use super::extension::{ConvBackend, ConvGradients, ConvSpec, Operand, PoolSpec};
 use super::fake_quantize::gradient::quantized;
+use super::graph::{on_graph, with_optional};
 use super::in_layer::InLayer;
 use super::join::gradient::joined;
 use super::weighted_sum::gradient::summed;
 use crate::kernels::{Activation, Isa};
-
-/// The first `M` of `M` or `M + 1` values, and the one that may follow.
-pub(super) fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> ([T; M], Option<T>) {
-    let mut all = all.into_iter();
-    let first = std::array::from_fn(|_| all.next().expect("an operation has its operands"));
-    (first, all.next())
-}
-
-/// Computes an operation below the graph and records it there: `compute` returns the result and
-/// what the gradient needs, from which `state` makes the state of the operation.
-pub(super) fn on_graph<B, C, O, E, const N: usize>(
-    operation: O,
-    tensors: [FloatTensor<Autodiff<B, C>>; N],
-    state: impl FnOnce([NodeId; N], E) -> O::State,
-    compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, E),
-) -> (FloatTensor<Autodiff<B, C>>, E)
-where
-    B: Backend,
-    C: CheckpointStrategy,
-    O: Backward<B, N>,
-    E: Clone,
-{
-    let nodes = tensors.each_ref().map(|tensor| tensor.node());
-    let prepared = InLayer::new(operation).prepare::<C>(nodes).compute_bound().stateful();
-    finish::<B, C, _, _, _, N>(prepared, tensors, state, compute)
-}
-
-/// The same of an operation that is prepared.
-pub(super) fn finish<B, C, O, P, E, const N: usize>(
-    prepared: OpsKind<O, B, O::State, P, N>,
-    tensors: [FloatTensor<Autodiff<B, C>>; N],
-    state: impl FnOnce([NodeId; N], E) -> O::State,
-    compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, E),
-) -> (FloatTensor<Autodiff<B, C>>, E)
-where
-    B: Backend,
-    C: CheckpointStrategy,
-    O: Backward<B, N>,
-    E: Clone,
-{
-    match prepared {
-        OpsKind::Tracked(mut prep) => {
-            let nodes = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
-            let (y, kept) = compute(tensors.map(|tensor| tensor.into_primitive()));
-            (prep.finish(state(nodes, kept.clone()), y), kept)
-        }
-        OpsKind::UnTracked(prep) => {
-            let (y, kept) = compute(tensors.map(|tensor| tensor.into_primitive()));
-            (prep.finish(y), kept)
-        }
-    }
-}
 
 /// The gradient of an operation of one tensor, by the tensor, the result's gradient and the settings.
 type GradientOfOne<B, S> = fn(FloatTensor<B>, FloatTensor<B>, S) -> FloatTensor<B>;
@@ -108,19 +57,6 @@ where
     let below = spec.clone();
     let state = |[node]: [NodeId; 1], ()| (node, spec);
     on_graph::<B, C, _, _, 1>(OfOne(gradient), [x], state, |[x]| (compute(x, below), ())).0
-}
-
-/// Registers the gradients of an operation's tensors that are on the graph.
-pub(super) fn register<B: Backend, const N: usize>(
-    gradients: &mut Gradients,
-    parents: [Option<NodeId>; N],
-    all: impl IntoIterator<Item = FloatTensor<B>>,
-) {
-    for (parent, gradient) in parents.into_iter().zip(all) {
-        if let Some(node) = parent {
-            gradients.register::<B>(node, gradient);
-        }
-    }
 }
 
 /// A convolution, by input, weights, bias and the settings.
@@ -204,56 +140,6 @@ impl<B: ConvGradients, S: Copy + Debug + Send + 'static, const N: usize> Backwar
     }
 }
 
-/// A normalization of input, factors and summands, and of a residual if there are four tensors.
-#[derive(Debug)]
-struct BatchNorm;
-
-impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
-    /// The tensors, the statistics, and the settings of the normalization.
-    type State = ([NodeId; N], [FloatTensor<B>; 2], NormSpec);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, N>,
-        gradients: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let (nodes, statistics, spec) = ops.state;
-        let tensors: [FloatTensor<B>; N] =
-            nodes.map(|node| checkpointer.retrieve_node_output(node));
-        let ([x, gamma, beta], residual) = with_optional(tensors);
-        let (own, dresidual) =
-            B::normalization_gradient(x, [gamma, beta], statistics, residual, dy, spec);
-        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
-        register::<B, N>(gradients, parents, own.into_iter().chain(dresidual));
-    }
-}
-
-/// The result with the statistics: the given ones, or the batch's.
-fn normalized<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
-    tensors: [FloatTensor<Autodiff<B, C>>; N],
-    given: Option<[FloatTensor<B>; 2]>,
-    spec: NormSpec,
-) -> (FloatTensor<Autodiff<B, C>>, [FloatTensor<B>; 2]) {
-    let state = |nodes, statistics| (nodes, statistics, spec);
-    on_graph::<B, C, _, _, N>(BatchNorm, tensors, state, |tensors| {
-        let ([x, gamma, beta], residual) = with_optional(tensors);
-        let residual = residual.into();
-        match given {
-            Some([mean, variance]) => {
-                let statistics = [mean.clone(), variance.clone()];
-                let y = B::normalization_by(x, gamma, beta, mean, variance, residual, spec);
-                (y, statistics)
-            }
-            None => {
-                let (y, mean, variance) = B::normalization(x, gamma, beta, residual, spec);
-                (y, [mean, variance])
-            }
-        }
-    })
-}
-
 /// A rectifier, whose gradient needs only signs, which its result has too: the result is usually
 /// kept by the next operation anyway.
 #[derive(Debug)]
@@ -314,41 +200,6 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
         of_one::<B, C, _>(x, (activation, isa), compute, |x, dy, (activation, isa)| {
             B::activation_gradient(x, dy, activation, isa)
         })
-    }
-
-    fn normalization(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (y, statistics) = match residual {
-            Operand::Given(residual) => {
-                normalized::<B, C, 4>([x, gamma, beta, residual], None, spec)
-            }
-            Operand::Absent => normalized::<B, C, 3>([x, gamma, beta], None, spec),
-        };
-        let [mean, variance] = statistics.map(|tensor| <FloatTensor<Self>>::new(tensor));
-        (y, mean, variance)
-    }
-
-    fn normalization_by(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        variance: FloatTensor<Self>,
-        residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> FloatTensor<Self> {
-        let given = Some([mean, variance].map(|tensor| tensor.into_primitive()));
-        match residual {
-            Operand::Given(residual) => {
-                normalized::<B, C, 4>([x, gamma, beta, residual], given, spec).0
-            }
-            Operand::Absent => normalized::<B, C, 3>([x, gamma, beta], given, spec).0,
-        }
     }
 
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self> {

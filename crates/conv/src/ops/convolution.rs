@@ -62,7 +62,7 @@ pub(crate) fn convolve(
         LayerPath::Kernels(isa) if is_even && x.dtype() == weight.dtype() => {
             fused::conv2d(x, weight, bias, &options, activation, isa)
         }
-        LayerPath::Kernels(_) | LayerPath::Plain => {
+        LayerPath::Kernels(_) | LayerPath::Cube | LayerPath::Plain => {
             let context = "the kernels need padding that is alike on both sides, and one dtype";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}: {options:?}");
             let _ = is_even;

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, backend_extension};
+use burn::backend::{Backend, backend_extension};
 use updraft_simd::Products;
 
-use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, StatisticsOf};
+pub(crate) use super::operand::Operand;
+use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling};
 
 /// The settings of a convolution.
 #[derive(Debug, Clone, Copy)]
@@ -31,15 +32,6 @@ impl<const D: usize> ConvSpec<D> {
     }
 }
 
-/// The settings of a normalization.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NormSpec {
-    pub(crate) epsilon: f64,
-    pub(crate) activation: Activation,
-    pub(crate) of: StatisticsOf,
-    pub(crate) isa: Isa,
-}
-
 /// The settings of a pooling.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolSpec<const D: usize = 2> {
@@ -48,30 +40,6 @@ pub(crate) struct PoolSpec<const D: usize = 2> {
     /// The tensor's first two axes.
     pub(crate) planes: [usize; 2],
     pub(crate) isa: Isa,
-}
-
-/// An optional tensor of an operation; burn's macro passes no `Option`.
-#[derive(ExtensionType)]
-pub(crate) enum Operand<B: Backend> {
-    /// It is given.
-    Given(FloatTensor<B>),
-    /// It is not given.
-    Absent,
-}
-
-impl<B: Backend> Operand<B> {
-    pub(crate) fn given(self) -> Option<FloatTensor<B>> {
-        match self {
-            Self::Given(tensor) => Some(tensor),
-            Self::Absent => None,
-        }
-    }
-}
-
-impl<B: Backend> From<Option<FloatTensor<B>>> for Operand<B> {
-    fn from(tensor: Option<FloatTensor<B>>) -> Self {
-        tensor.map_or(Self::Absent, Self::Given)
-    }
 }
 
 /// Our operations, on f32 tensors.
@@ -87,26 +55,6 @@ pub(crate) trait ConvBackend: Backend {
 
     /// An activation.
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self>;
-
-    /// A batch normalization by its own statistics: result, mean and variance.
-    fn normalization(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        #[extension_type] residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
-
-    /// A batch normalization by given statistics, which have no gradient.
-    fn normalization_by(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        variance: FloatTensor<Self>,
-        #[extension_type] residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> FloatTensor<Self>;
 
     /// A pooling.
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self>;
@@ -161,18 +109,6 @@ pub(crate) trait ConvGradients: ConvBackend {
         activation: Activation,
         isa: Isa,
     ) -> FloatTensor<Self>;
-
-    /// The gradients of either normalization, whose parameters are factors and summands: of input,
-    /// factors and summands, and of the residual where
-    /// there is one.
-    fn normalization_gradient(
-        x: FloatTensor<Self>,
-        parameters: [FloatTensor<Self>; 2],
-        statistics: [FloatTensor<Self>; 2],
-        residual: Option<FloatTensor<Self>>,
-        dy: FloatTensor<Self>,
-        spec: NormSpec,
-    ) -> ([FloatTensor<Self>; 3], Option<FloatTensor<Self>>);
 
     /// The gradient of a pooling.
     fn pooling_gradient(

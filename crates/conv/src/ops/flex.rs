@@ -1,5 +1,4 @@
 //! Our operations on burn's CPU backend.
-// tidy: long because it has each operation of the two traits
 
 use std::cell::RefCell;
 
@@ -10,14 +9,13 @@ use updraft_simd::{Cut, fill_in_pieces, pool_threads, take_memory};
 
 #[cfg(feature = "autodiff")]
 use super::extension::ConvGradients;
-use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
-use super::{memory, synchronized};
+use super::extension::{ConvBackend, ConvSpec, Operand, PoolSpec};
+use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, Codes, ConvGeometry, ConvShape, GradientPass, Isa, Joining,
-    Normalization, PIECE, Scratch, StatisticsOf, activate_gradient, activate_into, apply_into,
-    channel_sums, fake_quantize_gradient_into, fake_quantize_into, forward_into,
-    input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
-    weight_gradient, weighted_sum_into,
+    Activation, Codes, ConvGeometry, ConvShape, Isa, Joining, PIECE, Scratch, activate_gradient,
+    activate_into, channel_sums, fake_quantize_gradient_into, fake_quantize_into, forward_into,
+    input_gradient_into, pool_gradient_into, pool_into, term_gradient_into, weight_gradient,
+    weighted_sum_into,
 };
 
 thread_local! {
@@ -56,53 +54,6 @@ impl ConvBackend for Flex {
             activate_into(isa, activation, x.storage(), y, pool_threads());
         });
         memory::keep([x]);
-        tensor(y, dims)
-    }
-
-    fn normalization(
-        x: FlexTensor,
-        gamma: FlexTensor,
-        beta: FlexTensor,
-        residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let x = contiguous(x);
-        let shape = norm_shape(&x);
-        let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
-        with(|scratch, threads| {
-            let statistics = [&mut mean[..], &mut variance[..]];
-            moments(spec.isa, shape, x.storage(), statistics, scratch, threads);
-        });
-        if let Some(ranks) = synchronized::ranks() {
-            ranks.merge_moments(shape.count(), [&mut mean, &mut variance]);
-        }
-        let vector = |values| tensor(values, [shape.channels]);
-        let (mean, variance) = (vector(mean), vector(variance));
-        let statistics = (mean.clone(), variance.clone());
-        let y = Self::normalization_by(x, gamma, beta, statistics.0, statistics.1, residual, spec);
-        (y, mean, variance)
-    }
-
-    fn normalization_by(
-        x: FlexTensor,
-        gamma: FlexTensor,
-        beta: FlexTensor,
-        mean: FlexTensor,
-        variance: FlexTensor,
-        residual: Operand<Self>,
-        spec: NormSpec,
-    ) -> FlexTensor {
-        let [x, gamma, beta, mean, variance] = [x, gamma, beta, mean, variance].map(contiguous);
-        let residual = residual.given().map(contiguous);
-        let shape = norm_shape(&x);
-        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
-        let statistics = [mean.storage(), variance.storage()];
-        let y = result(shape.len(), shape.piece(), |y| {
-            apply_into(spec.isa, shape, by, statistics, x.storage(), y, pool_threads());
-        });
-        let dims = x.layout().shape().to_vec();
-        memory::keep([x]);
-        residual.into_iter().for_each(|residual| memory::keep([residual]));
         tensor(y, dims)
     }
 
@@ -217,53 +168,6 @@ impl ConvGradients for Flex {
         activate_gradient(isa, activation, x.storage(), pieces, pool_threads());
         memory::keep([x]);
         tensor(dx, dims)
-    }
-
-    fn normalization_gradient(
-        x: FlexTensor,
-        parameters: [FlexTensor; 2],
-        statistics: [FlexTensor; 2],
-        residual: Option<FlexTensor>,
-        dy: FlexTensor,
-        spec: NormSpec,
-    ) -> ([FlexTensor; 3], Option<FlexTensor>) {
-        let [x, dy] = [x, dy].map(contiguous);
-        let [gamma, beta] = parameters.map(contiguous);
-        let statistics = statistics.map(contiguous);
-        let residual = residual.map(contiguous);
-        let dims = x.layout().shape().to_vec();
-        let shape = norm_shape(&x);
-        let (mut dgamma, mut dbeta) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
-        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
-        let statistics = statistics.each_ref().map(FlexTensor::storage);
-        let inputs = [x.storage(), dy.storage()];
-        let (mut dx, mut dresidual) = (Vec::new(), None);
-        with(|scratch, threads| {
-            let vectors = [&mut dgamma[..], &mut dbeta[..]];
-            let NormSpec { of, isa, .. } = spec;
-            let mut pass = GradientPass::new(
-                isa, shape, by, of, statistics, inputs, vectors, scratch, threads,
-            );
-            if of == StatisticsOf::Batch
-                && let Some(ranks) = synchronized::ranks()
-            {
-                let (sums, count) = ranks.merge_sums(shape.count(), pass.sums());
-                pass = pass.with_sums(sums, count);
-            }
-            dx = result(shape.len(), shape.piece(), |dx| match residual {
-                None => pass.input(dx),
-                Some(_) => {
-                    dresidual = Some(result(shape.len(), shape.piece(), |dresidual| {
-                        pass.input_and_residual((dx, dresidual));
-                    }));
-                }
-            });
-        });
-        memory::keep([x, dy]);
-        residual.into_iter().for_each(|residual| memory::keep([residual]));
-        let vector = |values| tensor(values, [shape.channels]);
-        let dresidual = dresidual.map(|dresidual| tensor(dresidual, dims.clone()));
-        ([tensor(dx, dims), vector(dgamma), vector(dbeta)], dresidual)
     }
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
@@ -382,23 +286,6 @@ pub(super) fn pooled_gradient<const D: usize>(
 
 pub(super) fn checked<const D: usize>(shape: ConvShape<D>) -> ConvGeometry<D> {
     ConvGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv{D}d: {error}"))
-}
-
-fn norm_shape(x: &FlexTensor) -> BatchNormShape {
-    let dims = x.layout().shape();
-    let pixels = dims.iter().skip(2).product();
-    BatchNormShape { batch: dims[0], channels: dims[1], pixels }
-}
-
-fn normalization<'a>(
-    gamma: &'a FlexTensor,
-    beta: &'a FlexTensor,
-    residual: Option<&'a FlexTensor>,
-    spec: NormSpec,
-) -> Normalization<'a> {
-    let NormSpec { epsilon, activation, .. } = spec;
-    let residual = residual.map(FlexTensor::storage);
-    Normalization { gamma: gamma.storage(), beta: beta.storage(), epsilon, residual, activation }
 }
 
 pub(super) fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {

@@ -1,20 +1,45 @@
-//! Whether a device's backend runs our kernels.
+//! Which of our kernels a device's backend runs.
 
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 
-/// Whether our operations exist there: burn panics if an extension runs on a backend that it was
-/// not declared for, so all other backends use the plain path.
-pub(super) fn runs_our_kernels(device: &Device) -> bool {
+use super::reason::PlainReason;
+
+/// Our kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kernels {
+    /// Those on slices, with vector instructions.
+    #[cfg(feature = "flex")]
+    Cpu,
+    /// Those of CubeCL, which compute batch norms.
+    #[cfg(feature = "cube")]
+    Gpu,
+}
+
+/// The kernels of a device, or why it has none: burn panics if an extension runs on a backend that
+/// it was not declared for, so all other backends use the plain path.
+pub(super) fn kernels_of(device: &Device) -> Result<Kernels, PlainReason> {
     listed(device.as_dispatch())
 }
 
-fn listed(device: &DispatchDevice) -> bool {
+/// Whether the kernels of a device are those on slices, which compute all of our operations.
+#[cfg(feature = "flex")]
+pub(super) fn runs_on_slices(device: &Device) -> bool {
+    kernels_of(device) == Ok(Kernels::Cpu)
+}
+
+fn listed(device: &DispatchDevice) -> Result<Kernels, PlainReason> {
     match device {
-        DispatchDevice::Flex(_) => true,
+        #[cfg(feature = "flex")]
+        DispatchDevice::Flex(_) => Ok(Kernels::Cpu),
+        #[cfg(feature = "cube")]
+        DispatchDevice::Cube(device) => match crate::kernels::cube::run_on(&device.client()) {
+            true => Ok(Kernels::Gpu),
+            false => Err(PlainReason::Device),
+        },
         #[cfg(feature = "autodiff")]
         DispatchDevice::Autodiff(inner) => listed(inner),
         #[allow(unreachable_patterns, reason = "burn's variants depend on its features")]
-        _ => false,
+        _ => Err(PlainReason::Backend),
     }
 }

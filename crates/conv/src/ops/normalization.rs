@@ -1,5 +1,7 @@
 //! Batch normalization, followed by an addition and an activation.
 
+#[cfg(feature = "cube")]
+use burn::tensor::Device;
 use burn::tensor::{DType, FloatDType, Tensor, assert_shape};
 
 use super::path::LayerPath;
@@ -20,8 +22,8 @@ pub struct BatchNormOutput<const D: usize> {
 
 /// Normalizes a batch by its own statistics: `activation((x − mean)/√(variance + ε)·γ + β)`.
 ///
-/// On flex it runs our kernels, in f32; every other dtype and backend takes burn's own operation,
-/// with the same result.
+/// On flex and on GPUs it runs our kernels, in f32; every other dtype and backend takes burn's own
+/// operation, with the same result.
 ///
 /// # Shapes
 /// - `x`: `[batch, channels, ...]`
@@ -37,7 +39,10 @@ pub fn batch_norm_train<const D: usize>(
     activation: Activation,
 ) -> BatchNormOutput<D> {
     let is_f32 = [x.dtype(), gamma.dtype(), beta.dtype()].iter().all(|d| *d == DType::F32);
-    let path = if is_f32 { LayerPath::of(&x.device()) } else { LayerPath::Plain };
+    let path = match is_f32 {
+        true => LayerPath::picked_for_batch_norm(None, &x.device(), DType::F32),
+        false => LayerPath::Plain,
+    };
     let by = Normalizing { gamma, beta, given: None, residual: None, epsilon, activation };
     let (output, statistics) = normalize(x, by, path);
     let [mean, variance] = statistics.expect("the batch's own are returned");
@@ -67,7 +72,8 @@ pub(crate) struct Normalizing<const D: usize> {
 
 /// The result, and the batch's mean and variance if they were computed.
 ///
-/// All tensors are of one dtype, f32 on our kernels.
+/// All tensors are of one dtype, f32 on our kernels; on those for GPUs `x` and the residual may be of
+/// bf16 or f16, as is the result.
 ///
 /// # Panics
 /// If the shapes do not match, or `x` is empty.
@@ -88,25 +94,48 @@ pub(crate) fn normalize<const D: usize>(
     match path {
         LayerPath::Plain => plain::normalize(x, by),
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(isa) => fused::normalize(x, by, isa),
+        LayerPath::Kernels(isa) => fused::normalize(x, by, Some(isa)),
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => unreachable!("kernels are picked where they are compiled"),
+        #[cfg(feature = "cube")]
+        LayerPath::Cube => {
+            // There is nothing to launch, and a buffer of no bytes cannot be bound.
+            assert!(x.shape().num_elements() > 0, "batch norm: an empty tensor has no statistics");
+            fused::normalize(x, by, None)
+        }
+        #[cfg(not(feature = "cube"))]
+        LayerPath::Cube => unreachable!("kernels are picked where they are compiled"),
     }
 }
 
-#[cfg(feature = "flex")]
+/// The dtype in which the kernels for GPUs read a tensor of `dtype` and write its result: the same if
+/// the device has a type for it in memory, else f32.
+#[cfg(feature = "cube")]
+pub(crate) fn stored_on_gpus(device: &Device, dtype: DType) -> FloatDType {
+    use burn::backend::{Backend as _, DTypeUsage, Dispatch};
+
+    let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype);
+    match usage.contains(DTypeUsage::Storage) {
+        true => FloatDType::from(dtype),
+        false => FloatDType::F32,
+    }
+}
+
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod fused {
     use burn::backend::Dispatch;
     use burn::tensor::Tensor;
 
     use super::Normalizing;
     use crate::kernels::{Isa, StatisticsOf};
-    use crate::ops::extension::{ConvBackend, NormSpec, Operand};
+    use crate::ops::batch_norm::{NormSpec, NormalizationBackend};
+    use crate::ops::operand::Operand;
 
+    /// By the kernels on the CPU with an instruction set, else by those for GPUs.
     pub(super) fn normalize<const D: usize>(
         x: Tensor<D>,
         by: Normalizing<D>,
-        isa: Isa,
+        isa: Option<Isa>,
     ) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
         let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
         let x = x.into_dispatch();

@@ -28,7 +28,7 @@ pub(crate) fn convolve_residual(
         LayerPath::Kernels(isa) if is_even && is_one_dtype && !x.device().is_autodiff() => {
             fused::convolve_residual(x, weight, bias, residual, &by, isa)
         }
-        LayerPath::Kernels(_) | LayerPath::Plain => {
+        LayerPath::Kernels(_) | LayerPath::Cube | LayerPath::Plain => {
             let _ = (is_even, is_one_dtype);
             let activation = by.activation;
             let by = Convolving { activation: Activation::Identity, ..by };

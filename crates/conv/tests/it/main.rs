@@ -1,5 +1,7 @@
 //! Tests of the public API.
 
+#[cfg(all(feature = "cube", feature = "autodiff"))]
+mod cube;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod fake_quantize;
 #[cfg(all(feature = "flex", feature = "autodiff"))]

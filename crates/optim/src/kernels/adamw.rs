@@ -2,24 +2,8 @@
 
 use updraft_simd::{Cut, Isa, dispatch, over};
 
-use super::{PIECE, states};
-
-/// The numbers of a step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Update {
-    /// Whether there are no moments yet; their contents are not read then.
-    pub(crate) is_first: bool,
-    /// `β₁` and `β₂`.
-    pub(crate) beta: [f32; 2],
-    /// `1 − β₁ᵗ` and `1 − β₂ᵗ`.
-    pub(crate) corrections: [f32; 2],
-    /// `ε`.
-    pub(crate) epsilon: f32,
-    /// The factor that weight decay leaves of a parameter.
-    pub(crate) kept: f32,
-    /// The learning rate.
-    pub(crate) rate: f32,
-}
+use super::numbers::AdamWUpdate;
+use super::pieces::{PIECE, states};
 
 /// Updates a parameter and both moments, on the threads of the pool.
 ///
@@ -29,7 +13,7 @@ pub(crate) struct Update {
 /// # Panics
 /// If the lengths differ.
 pub(crate) fn step(
-    update: Update,
+    update: AdamWUpdate,
     parameter: &mut [f32],
     gradient: &[f32],
     [first, second]: [&mut [f32]; 2],
@@ -46,13 +30,13 @@ pub(crate) fn step(
 
 dispatch! {
     /// Updates neighboring numbers.
-    fn piece(_simd, update: Update,
+    fn piece(_simd, update: AdamWUpdate,
         parameter: &mut [f32],
         gradient: &[f32],
         first: &mut [f32],
         second: &mut [f32],
     ) {
-        let Update { is_first, beta, corrections, epsilon, kept, rate } = update;
+        let AdamWUpdate { is_first, beta, corrections, epsilon, kept, rate } = update;
         let factors = beta.map(|beta| 1.0 - beta);
         let moments = first.iter_mut().zip(second);
         for ((p, &g), (m, v)) in parameter.iter_mut().zip(gradient).zip(moments) {

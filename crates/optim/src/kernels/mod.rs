@@ -1,15 +1,11 @@
-//! Steps on slices.
+//! Steps on slices, and on the buffers of a GPU.
 
+#[cfg(feature = "flex")]
 pub(crate) mod adamw;
+#[cfg(feature = "cube")]
+pub(crate) mod cube;
+pub(crate) mod numbers;
+#[cfg(feature = "flex")]
+mod pieces;
+#[cfg(feature = "flex")]
 pub(crate) mod sgd;
-
-use updraft_simd::pool_threads;
-
-/// Numbers of a piece: four slices of it fit the first-level cache, and a piece takes longer than
-/// waking up a thread.
-const PIECE: usize = 16 << 10;
-
-/// The states of as many threads as there are pieces for.
-fn states(len: usize) -> Vec<()> {
-    vec![(); pool_threads().min(len.div_ceil(PIECE)).max(1)]
-}

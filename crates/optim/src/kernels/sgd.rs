@@ -2,27 +2,8 @@
 
 use updraft_simd::{Cut, Isa, dispatch, over};
 
-use super::{PIECE, states};
-
-/// The numbers of a step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Update {
-    /// The factor of the parameter that is added to its gradient; `None` adds nothing.
-    pub(crate) penalty: Option<f32>,
-    /// The learning rate.
-    pub(crate) rate: f32,
-}
-
-/// How a velocity is updated.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Momentum {
-    /// Whether there is no velocity yet; its contents are not read then.
-    pub(crate) is_first: bool,
-    /// The factor of the velocity before.
-    pub(crate) factor: f32,
-    /// Whether the parameter moves by the velocity of one step later.
-    pub(crate) is_nesterov: bool,
-}
+use super::numbers::{Momentum, SgdUpdate};
+use super::pieces::{PIECE, states};
 
 /// Updates a parameter, on the threads of the pool.
 ///
@@ -31,7 +12,7 @@ pub(crate) struct Momentum {
 ///
 /// # Panics
 /// If the lengths differ.
-pub(crate) fn step(update: Update, parameter: &mut [f32], gradient: &[f32]) {
+pub(crate) fn step(update: SgdUpdate, parameter: &mut [f32], gradient: &[f32]) {
     let len = gradient.len();
     assert_eq!(parameter.len(), len, "numbers of a parameter");
     let vectors = Isa::detect().vectors();
@@ -46,7 +27,7 @@ pub(crate) fn step(update: Update, parameter: &mut [f32], gradient: &[f32]) {
 /// # Panics
 /// If the lengths differ.
 pub(crate) fn step_with_momentum(
-    update: Update,
+    update: SgdUpdate,
     momentum: Momentum,
     parameter: &mut [f32],
     gradient: &[f32],
@@ -64,14 +45,14 @@ pub(crate) fn step_with_momentum(
 
 dispatch! {
     /// Updates neighboring numbers.
-    fn piece(_simd, update: Update, parameter: &mut [f32], gradient: &[f32]) {
+    fn piece(_simd, update: SgdUpdate, parameter: &mut [f32], gradient: &[f32]) {
         for (p, &g) in parameter.iter_mut().zip(gradient) {
             *p -= penalized(update, *p, g) * update.rate;
         }
     }
 
     /// Updates neighboring numbers and their velocities.
-    fn piece_with_momentum(_simd, update: Update,
+    fn piece_with_momentum(_simd, update: SgdUpdate,
         momentum: Momentum,
         parameter: &mut [f32],
         gradient: &[f32],
@@ -88,6 +69,6 @@ dispatch! {
 }
 
 #[inline(always)]
-fn penalized(update: Update, parameter: f32, gradient: f32) -> f32 {
+fn penalized(update: SgdUpdate, parameter: f32, gradient: f32) -> f32 {
     update.penalty.map_or(gradient, |penalty| parameter * penalty + gradient)
 }

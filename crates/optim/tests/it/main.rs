@@ -1,15 +1,16 @@
 //! The optimizers beside burn's, on burn's tensors.
 
+mod control;
+#[cfg(feature = "cube")]
+mod cube;
 mod sgd;
 
 use std::ops::Range;
 
 use burn::module::{Module, Param};
-use burn::optim::{
-    AdamWConfig, AdamWState, GradientsParams, LearningRate, ModuleOptimizer, Optimizer,
-};
+use burn::optim::{AdamWConfig, GradientsParams, LearningRate, ModuleOptimizer, Optimizer};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
-use updraft_optim::AdamW;
+use updraft_optim::{AdamW, AdamWState};
 use updraft_testing::scattered;
 
 const RATE: LearningRate = 3e-3;
@@ -30,21 +31,38 @@ fn bits(data: TensorData) -> Vec<u32> {
     data.iter::<f32>().map(f32::to_bits).collect()
 }
 
+/// The number of updates, and both moments.
+trait Moments<const D: usize> {
+    fn moments(&self) -> (usize, [&Tensor<D>; 2]);
+}
+
+impl<const D: usize> Moments<D> for AdamWState<D> {
+    fn moments(&self) -> (usize, [&Tensor<D>; 2]) {
+        (self.time(), [&self.moment_1, &self.moment_2])
+    }
+}
+
+impl<const D: usize> Moments<D> for burn::optim::AdamWState<D> {
+    fn moments(&self) -> (usize, [&Tensor<D>; 2]) {
+        let momentum = &self.momentum;
+        (momentum.time, [&momentum.moment_1, &momentum.moment_2])
+    }
+}
+
 /// The bits of a parameter and its moments after each of several steps.
-fn steps<O: Optimizer<State<D> = AdamWState<D>>, const D: usize>(
-    optimizer: &O,
-    shape: [usize; D],
-) -> Vec<[Vec<u32>; 3]> {
+fn steps<O: Optimizer, const D: usize>(optimizer: &O, shape: [usize; D]) -> Vec<[Vec<u32>; 3]>
+where
+    O::State<D>: Moments<D>,
+{
     let device = Device::flex();
     let (mut parameter, mut state) = (tensor(1, shape, &device), None);
     let mut all = Vec::new();
     for step in 0..4 {
         let gradient = tensor(2 + step, shape, &device);
         (parameter, state) = optimizer.step(RATE, parameter, gradient, state);
-        let momentum = &state.as_ref().expect("a step has a state").momentum;
-        assert_eq!(momentum.time, step as usize + 1);
-        let tensors = [&parameter, &momentum.moment_1, &momentum.moment_2];
-        all.push(tensors.map(|tensor| bits(tensor.to_data())));
+        let (time, [first, second]) = state.as_ref().expect("a step has a state").moments();
+        assert_eq!(time, step as usize + 1);
+        all.push([&parameter, first, second].map(|tensor| bits(tensor.to_data())));
     }
     all
 }

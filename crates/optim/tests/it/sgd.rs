@@ -9,7 +9,7 @@ use updraft_optim::Sgd;
 use crate::{Net, RATE, bits, tensor};
 
 /// Momentum with and without Nesterov's, and weight decay, each alone and together.
-const SETTINGS: [(f32, bool, f32); 6] = [
+pub(crate) const SETTINGS: [(f32, bool, f32); 6] = [
     (0.0, false, 0.0),
     (0.0, false, 0.01),
     (0.9, false, 0.0),
@@ -18,11 +18,11 @@ const SETTINGS: [(f32, bool, f32); 6] = [
     (0.85, true, 0.03),
 ];
 
-fn ours((momentum, is_nesterov, decay): (f32, bool, f32)) -> Sgd {
+pub(crate) fn ours((momentum, is_nesterov, decay): (f32, bool, f32)) -> Sgd {
     Sgd::new().with_momentum(momentum).with_nesterov(is_nesterov).with_weight_decay(decay)
 }
 
-fn burns((momentum, is_nesterov, decay): (f32, bool, f32)) -> burn::optim::Sgd {
+pub(crate) fn burns((momentum, is_nesterov, decay): (f32, bool, f32)) -> burn::optim::Sgd {
     let of_momentum = MomentumConfig::new()
         .with_momentum(f64::from(momentum))
         .with_dampening(0.0)

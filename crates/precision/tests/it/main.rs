@@ -2,6 +2,10 @@
 
 mod autocast;
 mod clip;
+#[cfg(feature = "cube")]
+mod cube;
+mod device_loss_scale;
+mod device_norm;
 mod limits;
 mod norms;
 mod scaling;

@@ -88,9 +88,19 @@ impl Channels {
     pub(crate) fn summed<'a>(&'a self, group: usize, addend: Addend<'a>) -> Summed<'a> {
         let Requantized { scales, clamp } = self.requantized(group);
         let Addend { scheme, codes } = addend;
+        Summed { scales, plus: self.plus(scheme), codes, clamp }
+    }
+
+    /// The conversion of added codes to steps of the output.
+    pub(crate) fn plus(&self, scheme: ActivationScheme) -> Plus {
         let factor = (f64::from(scheme.scale()) / f64::from(self.scale)) as f32;
-        let plus = Plus { zero: scheme.zero_point().into(), factor };
-        Summed { scales, plus, codes, clamp }
+        Plus { zero: scheme.zero_point().into(), factor }
+    }
+
+    /// The factors of sums, back to int8 and to real numbers.
+    #[cfg(feature = "cube")]
+    pub(crate) fn factors(&self) -> [&[f32]; 2] {
+        [&self.requantize, &self.dequantize]
     }
 
     /// To real numbers, before any activation function.

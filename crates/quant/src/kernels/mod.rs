@@ -4,6 +4,8 @@ mod algorithm;
 mod channels;
 mod convolution;
 mod cpu;
+#[cfg(feature = "cube")]
+pub(crate) mod cube;
 mod depth_to_space;
 mod elementwise;
 mod four_bits;

@@ -68,7 +68,7 @@ impl Tap {
 }
 
 /// Two positions on an axis of the input with their weights.
-type Source = ([usize; 2], [i32; 2]);
+pub(crate) type Source = ([usize; 2], [i32; 2]);
 
 /// Resizing of images `[batch, height, width, channels]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +110,27 @@ impl QuantizedResize {
         }
     }
 
+    /// The sources of rows and columns.
+    pub(crate) fn sources(&self) -> &[Vec<Source>; 2] {
+        let weighted = |tap: Tap| (tap.at, tap.weights());
+        let of_side = |side: usize| {
+            self.resizing.taps(self.from[side], self.to[side]).map(weighted).collect()
+        };
+        self.sources.get_or_init(|| [0, 1].map(of_side))
+    }
+
+    /// Height and width of the input, and of the output.
+    #[cfg(feature = "cube")]
+    pub(crate) const fn sides(&self) -> [[usize; 2]; 2] {
+        [self.from, self.to]
+    }
+
+    /// What is added to a weighted sum of codes, and its factor to steps of the output.
+    #[cfg(feature = "cube")]
+    pub(crate) const fn line(&self) -> (i32, f32) {
+        (self.offset, self.factor)
+    }
+
     /// Resizes all images of `x`.
     ///
     /// # Panics
@@ -123,10 +144,7 @@ impl QuantizedResize {
         asked_threads: usize,
     ) {
         let Self { channels, from: [height, width], resizing, .. } = *self;
-        let weighted = |tap: Tap| (tap.at, tap.weights());
-        let of_side =
-            |side: usize| resizing.taps(self.from[side], self.to[side]).map(weighted).collect();
-        let [rows, columns] = self.sources.get_or_init(|| [0, 1].map(of_side));
+        let [rows, columns] = self.sources();
         let is_nearest = resizing.is_nearest();
         let (image, line) = (height * width * channels, columns.len() * channels);
         let batch = x.len() / image;

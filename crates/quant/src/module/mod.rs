@@ -4,6 +4,8 @@ mod arithmetic;
 mod attention;
 mod axes;
 mod constant;
+#[cfg(feature = "cube")]
+mod device;
 mod error;
 mod in_burn;
 mod norm;
@@ -13,6 +15,8 @@ mod reduction;
 mod tensors;
 mod view;
 
+#[cfg(all(test, feature = "cube"))]
+pub(crate) use device::client_of;
 pub use error::{CaptureError, Place};
 pub(crate) use reader::{Meaning, Reader};
 pub use tensors::{Shapes, Tensors};

@@ -1,10 +1,12 @@
 //! burn's tensors as inputs and outputs of a network: one, a tuple, or a list.
 
+use std::convert::Infallible;
+
 use burn::backend::Capture;
 use burn::backend::ir::TensorId;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::network::{QuantizedModel, Workspace};
+use crate::network::{Port, QuantizedModel, Workspace};
 use crate::slices::Isa;
 
 /// Inputs or outputs of a network for a batch of samples: a tensor whose first axis is
@@ -142,21 +144,38 @@ impl QuantizedModel {
         workspace: &mut Workspace,
         threads: usize,
     ) -> O {
-        let device = x.device();
-        let x = x.data();
-        let batch = x[0].shape()[0];
-        let given: Vec<Vec<usize>> = x.iter().map(|x| x.shape().to_vec()).collect();
-        let of_batch = |shape: &[usize]| [&[batch], shape].concat();
-        let right: Vec<_> = self.inputs().iter().map(|port| of_batch(&port.shape)).collect();
-        assert_eq!(given, right, "the shapes of the inputs");
-        let x: Vec<&[f32]> =
-            x.iter().map(|x| x.as_slice().expect("it was converted to f32")).collect();
-        let mut y: Vec<Vec<f32>> =
-            self.outputs().map(|port| vec![0.0; batch * port.numbers()]).collect();
-        let mut to: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
-        self.run_all(isa, &x, &mut to, workspace, threads);
-        let shapes = self.outputs().map(|port| of_batch(&port.shape));
-        let mut data = y.into_iter().zip(shapes).map(|(y, shape)| TensorData::new(y, shape));
-        O::from_data(&mut data, &device)
+        let outputs: Vec<_> = self.outputs().collect();
+        let Ok(y) = on_tensors(self.inputs(), &outputs, x, |x, y| -> Result<(), Infallible> {
+            self.run_all(isa, x, y, workspace, threads);
+            Ok(())
+        });
+        y
     }
+}
+
+/// Runs a network on slices of tensors.
+///
+/// # Panics
+/// If a tensor does not have the shape that the network has for it.
+pub(super) fn on_tensors<I: Tensors, O: Tensors, E>(
+    inputs: &[Port],
+    outputs: &[&Port],
+    x: I,
+    run: impl FnOnce(&[&[f32]], &mut [&mut [f32]]) -> Result<(), E>,
+) -> Result<O, E> {
+    let device = x.device();
+    let x = x.data();
+    let batch = x[0].shape()[0];
+    let given: Vec<Vec<usize>> = x.iter().map(|x| x.shape().to_vec()).collect();
+    let of_batch = |shape: &[usize]| [&[batch], shape].concat();
+    let right: Vec<_> = inputs.iter().map(|port| of_batch(&port.shape)).collect();
+    assert_eq!(given, right, "the shapes of the inputs");
+    let x: Vec<&[f32]> = x.iter().map(|x| x.as_slice().expect("it was converted to f32")).collect();
+    let mut y: Vec<Vec<f32>> =
+        outputs.iter().map(|port| vec![0.0; batch * port.numbers()]).collect();
+    let mut to: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
+    run(&x, &mut to)?;
+    let shapes = outputs.iter().map(|port| of_batch(&port.shape));
+    let mut data = y.into_iter().zip(shapes).map(|(y, shape)| TensorData::new(y, shape));
+    Ok(O::from_data(&mut data, &device))
 }

@@ -3,6 +3,8 @@
 mod assignment;
 mod buffers;
 mod calibration;
+#[cfg(feature = "cube")]
+mod device;
 mod ends;
 mod equalization;
 mod error;
@@ -30,6 +32,8 @@ mod speed;
 mod workspace;
 
 pub use assignment::{Assignment, BudgetError};
+#[cfg(feature = "cube")]
+pub use device::{DeviceError, DeviceInt8Network};
 pub use error::QuantizeError;
 pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};
 pub(crate) use exact::Exact;

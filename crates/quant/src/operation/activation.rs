@@ -11,7 +11,11 @@ use super::error::{OperationError, check_count};
 use super::function::{Binary, Function, Line, Unary};
 use super::parameters::{Lens, Parameters};
 use super::table::Table;
+#[cfg(feature = "cube")]
+use super::window::channels_and_pixels;
 use crate::clip::Clip;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeTable, Uploaded};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,6 +93,13 @@ impl Operation for Activation {
     fn pack(&self, around: &Around<'_>) -> Packed {
         let table = Table::new(around.x[0], around.y.scheme(), |x| self.function.of(x));
         Ok(Some(Arc::new(table)))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let table = Table::new(around.x[0], around.y.scheme(), |x| self.function.of(x));
+        let sizes = channels_and_pixels(&around.shapes.y);
+        Ok(Box::new(CubeTable::new(client, sizes, table.codes())))
     }
 
     /// One operator per line.

@@ -9,8 +9,14 @@ use super::definition::{
 };
 use super::error::{OperationError, check_count, check_factor};
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "cube")]
+use super::window::channels_and_pixels;
 use super::window::is_alike;
+#[cfg(feature = "cube")]
+use crate::kernels::Isa;
 use crate::kernels::QuantizedAdd;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubePairs, Uploaded};
 use crate::network::{Exact, Graph, GraphError, Node, Value};
 
 /// Each summand has a positive factor.
@@ -28,6 +34,14 @@ impl Graph {
     pub fn add(&mut self, name: &str, a: Value, b: Value) -> Result<Value, GraphError> {
         let operation = Add { factors: [Exact(1.0); 2] };
         self.layer(name, Work::new(operation, Parameters::default()), &[a, b])
+    }
+}
+
+impl Add {
+    fn quantized(&self, around: &Around<'_>) -> Result<QuantizedAdd, PackError> {
+        let [a, b] = [0, 1].map(|at| around.x[at].times(self.factors[at].0));
+        let inputs = [a.map_err(PackError::Factor)?, b.map_err(PackError::Factor)?];
+        Ok(QuantizedAdd::new(inputs, around.y))
     }
 }
 
@@ -51,9 +65,15 @@ impl Operation for Add {
     }
 
     fn pack(&self, around: &Around<'_>) -> Packed {
-        let [a, b] = [0, 1].map(|at| around.x[at].times(self.factors[at].0));
-        let inputs = [a.map_err(PackError::Factor)?, b.map_err(PackError::Factor)?];
-        Ok(Some(Arc::new(QuantizedAdd::new(inputs, around.y))))
+        Ok(Some(Arc::new(self.quantized(around)?)))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let kernel = self.quantized(around).expect("it was packed before");
+        let run = |a: &[u8], b: &[u8], y: &mut [u8]| kernel.run(Isa::Portable, a, b, y);
+        let sizes = channels_and_pixels(&around.shapes.y);
+        Ok(Box::new(CubePairs::new(client, sizes, false, run)))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

@@ -4,14 +4,24 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "cube")]
+use super::definition::Shapes;
 use super::definition::{
     Around, Codes, FloatJob, Job, Kernel, Operation, Packed, Registered, Work,
 };
 use super::error::OperationError;
 use super::parameters::{Lens, Parameters};
 use super::table::Joining;
+#[cfg(feature = "cube")]
+use super::table::Table;
+#[cfg(feature = "cube")]
+use super::window::channels_and_pixels;
 use super::window::is_alike;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeCopies, Places, Uploaded};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
+#[cfg(feature = "cube")]
+use crate::scheme::ActivationScheme;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,6 +86,31 @@ impl Operation for Concatenate {
         let runs = around.shapes.x.iter().map(run);
         let parts: Vec<_> = runs.zip(around.x.iter().copied()).collect();
         Ok(Some(Arc::new(Joining::new(&parts, around.y.scheme()))))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let Shapes { x, y } = around.shapes;
+        let pixels = |shape: &[usize]| shape[self.axis..].iter().product::<usize>();
+        let mut first = 0;
+        let part = |(shape, &scheme): (&Vec<usize>, &ActivationScheme)| {
+            let start = first;
+            let places = match self.axis {
+                0 => {
+                    first += shape[0];
+                    Places::of_channels(y[0], start, shape[0])
+                }
+                _ => {
+                    first += pixels(shape);
+                    Places::of_pixels(y[0], pixels(y), start, pixels(shape))
+                }
+            };
+            let to = around.y.scheme();
+            let table = (scheme != to).then(|| *Table::new(scheme, to, |x| x).codes());
+            (places, table)
+        };
+        let parts: Vec<_> = x.iter().zip(around.x).map(part).collect();
+        Ok(Box::new(CubeCopies::new(client, channels_and_pixels(y), &parts)))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

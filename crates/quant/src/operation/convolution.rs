@@ -13,6 +13,8 @@ use super::error::{OperationError, check_count, check_factor};
 use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 use super::window::Window;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeConvolution, CubeDepthwise, DeviceReason, Uploaded};
 use crate::kernels::{Addend, QuantizedConvolution};
 use crate::network::{Attribute, Exact, Graph, GraphError, Node, Value};
 use crate::scheme::ActivationScheme;
@@ -122,6 +124,21 @@ impl Operation for Convolution {
                 Arc::new(Sum { convolution: kernel, addend })
             }
         }))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let weights = around.weights.ok_or(DeviceReason::NoKernel)?;
+        let geometry = self.geometry(around.shapes);
+        let scaled = |Exact(factor)| around.x[1].times(factor).expect("it was packed before");
+        let (addend, y) = (self.addend.map(scaled), around.y);
+        let ConvShape { channels: [inputs, outputs], groups, .. } = *geometry.shape();
+        if groups == inputs && inputs == outputs {
+            let kernel = CubeDepthwise::try_new(client, &geometry, weights, y, addend)?;
+            return Ok(Box::new(kernel));
+        }
+        let kernel = CubeConvolution::try_new(client, &geometry, weights, y, addend)?;
+        Ok(Box::new(kernel))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

@@ -11,6 +11,8 @@ use updraft_simd::Isa;
 use super::error::OperationError;
 use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{DeviceReason, Uploaded};
 use crate::kernels::{QuantizedLinear, Scratch};
 use crate::network::Node;
 use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
@@ -72,6 +74,12 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
     /// Its int8 kernel, if there is one.
     fn pack(&self, _around: &Around<'_>) -> Packed {
         Ok(None)
+    }
+
+    /// Its int8 kernel on a GPU with the codes of [`pack`](Self::pack), if there is one.
+    #[cfg(feature = "cube")]
+    fn upload(&self, _client: &cubecl::client::Client, _around: &Around<'_>) -> Uploaded {
+        Err(DeviceReason::NoKernel)
     }
 
     /// Whether its settings and parameters, which may be from a file, can be computed.

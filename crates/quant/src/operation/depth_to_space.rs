@@ -11,6 +11,8 @@ use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
 use super::window::plane;
 use crate::kernels::QuantizedDepthToSpace;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeCopies, Places, Uploaded};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 /// From `[block · block · channels, height, width]`, row by row of a block, to
@@ -71,6 +73,22 @@ impl Operation for DepthToSpace {
         let [_, height, width] = plane(&around.shapes.x[0]);
         let outputs = around.shapes.y[0];
         Ok(Some(Arc::new(QuantizedDepthToSpace::new(outputs, [height, width], self.block))))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let block = self.block;
+        let [channels, height, width] = plane(&around.shapes.x[0]);
+        let [outputs, rows, columns] = plane(&around.shapes.y);
+        let place = |at: usize| {
+            let (output, pixel) = (at % outputs, at / outputs);
+            let (row, column) = (pixel / columns, pixel % columns);
+            let channel = (row % block * block + column % block) * outputs + output;
+            (row / block * width + column / block) * channels + channel
+        };
+        let places = (0..rows * columns * outputs).map(place);
+        let places = Places::of_samples(outputs, [height * width, channels], places);
+        Ok(Box::new(CubeCopies::new(client, [outputs, rows * columns], &[(places, None)])))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

@@ -14,6 +14,8 @@ use super::float::FloatKernel;
 use super::parameters::{Lens, Parameters};
 #[cfg(feature = "burn")]
 use super::window::Window;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeConvolution, CubeProduct, DeviceReason, Uploaded};
 use crate::kernels::{FourBitLinear, QuantizedLinear};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 use crate::weights::{Coding, QuantizedWeights};
@@ -108,6 +110,14 @@ impl Operation for Linear {
         let ordered = turned(weights, [channels, pixels])?;
         let product = QuantizedLinear::new(&ordered, around.y);
         Ok(Some(Arc::new(Flattened { product, channels })))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let weights = around.weights.ok_or(DeviceReason::NoKernel)?;
+        let channels = around.shapes.x[0][0];
+        let product = CubeConvolution::try_product(client, channels, weights, around.y)?;
+        Ok(Box::new(CubeProduct(product)))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

@@ -9,8 +9,14 @@ use super::definition::{
 };
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "cube")]
+use super::window::channels_and_pixels;
 use super::window::is_alike;
+#[cfg(feature = "cube")]
+use crate::kernels::Isa;
 use crate::kernels::QuantizedProduct;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubePairs, Uploaded};
 use crate::network::{Graph, GraphError, Node, Value};
 
 /// The second factor may have one pixel, which multiplies all of the first.
@@ -49,6 +55,14 @@ impl Operation for Multiply {
     fn pack(&self, around: &Around<'_>) -> Packed {
         let both = [around.x[0], around.x[1]];
         Ok(Some(Arc::new(QuantizedProduct::new(both, around.y.scheme()))))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let kernel = QuantizedProduct::new([around.x[0], around.x[1]], around.y.scheme());
+        let run = |a: &[u8], b: &[u8], y: &mut [u8]| kernel.run(Isa::Portable, a, b, y);
+        let [a, b] = [0, 1].map(|at| channels_and_pixels(&around.shapes.x[at]));
+        Ok(Box::new(CubePairs::new(client, a, a != b, run)))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

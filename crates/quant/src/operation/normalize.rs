@@ -9,6 +9,8 @@ use super::definition::{
 };
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{DeviceReason, Uploaded};
 use crate::network::{Attribute, Exact, Graph, GraphError, Node, Value};
 use crate::scheme::ActivationScheme;
 
@@ -106,6 +108,11 @@ impl Operation for Normalize {
             epsilon,
             output,
         })))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, _: &cubecl::client::Client, _: &Around<'_>) -> Uploaded {
+        Err(DeviceReason::NeedsF64)
     }
 
     /// `LayerNormalization`, with the channels as the last axis, where it is one.

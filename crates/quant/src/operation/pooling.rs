@@ -11,6 +11,8 @@ use super::definition::{
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
 use super::window::{Window, plane};
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeMaximum, CubeMean, Uploaded};
 use crate::kernels::{Pooling, QuantizedPooling};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
@@ -98,6 +100,17 @@ impl Operation for Pool {
         let geometry = self.geometry(around.shapes);
         let kernel = QuantizedPooling::new(&geometry, self.pooling, around.x[0], around.y);
         Ok(Some(Arc::new(kernel)))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let (geometry, x, y) = (self.geometry(around.shapes), around.x[0], around.y);
+        Ok(match self.pooling {
+            Pooling::Maximum => Box::new(CubeMaximum::new(&geometry)),
+            Pooling::MeanOfImage | Pooling::MeanWithPadding => {
+                Box::new(CubeMean::try_new(client, &geometry, self.pooling, x, y)?)
+            }
+        })
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

@@ -9,6 +9,10 @@ use super::definition::{
 };
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
+#[cfg(feature = "cube")]
+use super::window::channels_and_pixels;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeCopies, Places, Uploaded};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 /// The most axes that a file may declare.
@@ -114,6 +118,16 @@ impl Operation for Rearrange {
     fn pack(&self, around: &Around<'_>) -> Packed {
         let x = around.shapes.x[0].clone();
         Ok(Some(Arc::new(Copies { order: self.clone(), x, places: OnceLock::new() })))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let [x, y] = [&around.shapes.x[0], &self.shape];
+        let [channels, pixels] = channels_and_pixels(y);
+        let [channels_of_x, pixels_of_x] = channels_and_pixels(x);
+        let places = self.places_of_codes(x).into_iter().map(|place| place as usize);
+        let places = Places::of_samples(channels, [pixels_of_x, channels_of_x], places);
+        Ok(Box::new(CubeCopies::new(client, [channels, pixels], &[(places, None)])))
     }
 
     /// A `Gather` from the flattened tensor.

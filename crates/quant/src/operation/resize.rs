@@ -10,6 +10,8 @@ use super::definition::{
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
 use super::window::plane;
+#[cfg(feature = "cube")]
+use crate::kernels::cube::{CubeBlend, CubeCopies, Places, Uploaded};
 use crate::kernels::{QuantizedResize, Resizing};
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
@@ -80,6 +82,28 @@ impl Operation for Resize {
         let from = plane(&around.shapes.x[0]);
         let (x, y) = (around.x[0], around.y);
         Ok(Some(Arc::new(QuantizedResize::new(from, self.sides, self.resizing, x, y))))
+    }
+
+    #[cfg(feature = "cube")]
+    fn upload(&self, client: &cubecl::client::Client, around: &Around<'_>) -> Uploaded {
+        let from = plane(&around.shapes.x[0]);
+        let [channels, height, width] = from;
+        if !self.resizing.is_nearest() {
+            let resize =
+                QuantizedResize::new(from, self.sides, self.resizing, around.x[0], around.y);
+            return Ok(Box::new(CubeBlend::try_new(client, &resize, channels, around.y)?));
+        }
+        let [rows, columns] = self.sides;
+        let of_rows: Vec<_> = self.resizing.taps(height, rows).collect();
+        let of_columns: Vec<_> = self.resizing.taps(width, columns).collect();
+        let place = |at: usize| {
+            let (channel, pixel) = (at % channels, at / channels);
+            let [row, column] = [&of_rows[pixel / columns], &of_columns[pixel % columns]];
+            (row.at[0] * width + column.at[0]) * channels + channel
+        };
+        let places = (0..rows * columns * channels).map(place);
+        let places = Places::of_samples(channels, [height * width, channels], places);
+        Ok(Box::new(CubeCopies::new(client, [channels, rows * columns], &[(places, None)])))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {

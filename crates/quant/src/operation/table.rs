@@ -26,6 +26,11 @@ impl Table {
         Self { codes }
     }
 
+    #[cfg(feature = "cube")]
+    pub(super) fn codes(&self) -> &[u8; 256] {
+        &self.codes
+    }
+
     pub(super) fn look_up(&self, isa: Isa, x: &[u8], y: &mut [u8]) {
         look_up(isa, &self.codes, x, y);
     }

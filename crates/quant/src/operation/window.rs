@@ -76,6 +76,12 @@ pub(crate) fn is_alike(a: &[usize], b: &[usize]) -> bool {
     a[..common] == b[..common] && a[common..].iter().chain(&b[common..]).all(|&side| side == 1)
 }
 
+/// Channels and pixels of a tensor.
+#[cfg(feature = "cube")]
+pub(crate) fn channels_and_pixels(shape: &[usize]) -> [usize; 2] {
+    [shape[0], shape[1..].iter().product()]
+}
+
 /// Channels, height and width of a tensor as an image.
 pub(crate) fn plane(shape: &[usize]) -> [usize; 3] {
     match *shape {

@@ -22,6 +22,8 @@ mod memory;
 mod modules;
 mod named_formats;
 mod network;
+#[cfg(feature = "cube")]
+mod on_gpus;
 mod onnx;
 #[cfg(feature = "burn")]
 mod output_lists;

@@ -43,6 +43,7 @@ macro_rules! word_or_number {
 
 word_or_number!(BatchesPlan, All, "all");
 word_or_number!(BatchPlan, Auto, "auto");
+word_or_number!(ReadEveryPlan, Auto, "auto");
 word_or_number!(WorkersPlan, Auto, "auto");
 
 /// The number of batches of an epoch from which statistics are computed: `all` or a number.
@@ -147,6 +148,26 @@ pub struct ResidentPlan {
 impl Default for ResidentPlan {
     fn default() -> Self {
         Self { budget_mib: 1024 }
+    }
+}
+
+/// The number of updates that are read from the device together: `auto` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadEveryPlan {
+    /// Chosen by the device, as [`Plan::read_every`](crate::Plan::read_every).
+    Auto,
+    /// This many, at least 1.
+    Count(usize),
+}
+
+impl ReadEveryPlan {
+    /// The number, or `standard` for `auto`.
+    #[must_use]
+    pub const fn updates_or(self, standard: u64) -> u64 {
+        match self {
+            Self::Auto => standard,
+            Self::Count(updates) => updates as u64,
+        }
     }
 }
 

@@ -27,7 +27,9 @@ mod shortened;
 mod train;
 mod tune;
 
-pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan};
+pub use choice::{
+    AutoBatchPlan, BatchesPlan, ReadEveryPlan, RecomputePlan, ResidentPlan, WorkersPlan,
+};
 pub use distributed::{BatchNormPlan, DistributedPlan, WirePlan};
 pub use edits::Edited;
 pub use error::ConfigError;

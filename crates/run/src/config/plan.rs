@@ -299,6 +299,15 @@ impl Plan {
         self.train.run_settings(self.seed, self.precision, run)
     }
 
+    /// The number of updates that a run on a device of a backend reads together.
+    #[must_use]
+    pub fn read_every(&self, backend: Backend) -> u64 {
+        // A read that waits for each update measures it.
+        let measures_steps = self.train.timing == Timing::Done || self.log.utilization;
+        let is_cpu = matches!(backend, Backend::Flex | Backend::CubeclCpu);
+        self.train.read_every.updates_or(if is_cpu || measures_steps { 1 } else { 20 })
+    }
+
     /// The keys in which a plan differs from the one that its run started with, in the order of the
     /// keys; keys that do not change results are omitted.
     #[must_use]
@@ -325,7 +334,7 @@ impl Plan {
             let reason = "operations of flex are done when they return, so there is no wait";
             unused.push(none("train.timing", reason));
         }
-        if backend == Backend::Flex && self.train.read_every > 1 {
+        if backend == Backend::Flex && self.train.read_every.updates_or(1) > 1 {
             let reason = "operations of flex are done when they return, so a read does not wait";
             unused.push(none("train.read_every", reason));
         }

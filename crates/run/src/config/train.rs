@@ -11,7 +11,7 @@ use updraft_trainer::{
 };
 
 use super::choice::{
-    AutoBatchPlan, BatchPlan, BatchesPlan, RecomputePlan, ResidentPlan, WorkersPlan,
+    AutoBatchPlan, BatchPlan, BatchesPlan, ReadEveryPlan, RecomputePlan, ResidentPlan, WorkersPlan,
 };
 use super::distributed::DistributedPlan;
 use super::error::ConfigError;
@@ -145,14 +145,14 @@ const RESIDENT: Key<ResidentPlan> = Key::new(
 .edit(Edit::Free)
 .performance()
 .check("a `budget_mib` of at least 1", |resident| resident.budget_mib >= 1);
-const READ_EVERY: Key<u64> = Key::new(
+const READ_EVERY: Key<ReadEveryPlan> = Key::new(
     "train.read_every",
-    "updates whose loss, metrics and gradient norm are read from the device together, and then recorded; more than 1 keeps a GPU busy, gains nothing on flex, and excludes `train.clip_norm`, `train.loss_scale` and skipped updates",
+    "updates whose loss, metrics and gradient norm are read from the device together, and then recorded; more than 1 keeps a GPU busy and gains nothing on flex. `auto` is 20, and 1 on a CPU or where the time of each step is measured, by `train.timing` or `log.utilization`; several ranks, and `adam` with clipping, a loss scale or skipped updates, read each update",
 )
-.default("1")
+.default(r#""auto""#)
 .edit(Edit::Free)
 .performance()
-.check("at least 1", |updates| *updates >= 1);
+.check("`auto` or a whole number of at least 1", |updates| *updates != ReadEveryPlan::Count(0));
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
@@ -239,7 +239,7 @@ pub struct TrainPlan {
     pub timing: Timing,
     pub transfer: Transfer,
     pub resident: Option<ResidentPlan>,
-    pub read_every: u64,
+    pub read_every: ReadEveryPlan,
     pub workers: WorkersPlan,
     pub checkpoint_every_steps: Option<u64>,
     pub keep_checkpoints: usize,
@@ -321,7 +321,7 @@ impl TrainPlan {
         Ok(plan)
     }
 
-    /// The settings of the trainer; checkpoints go under `run`.
+    /// The settings of the trainer, which reads each update by default; checkpoints go under `run`.
     #[must_use]
     pub fn run_settings(&self, seed: u64, policy: Policy, run: &Path) -> RunSettings {
         RunSettings {
@@ -350,7 +350,7 @@ impl TrainPlan {
             criterion: self.criterion.clone(),
             early_stop: self.early_stop.clone(),
             transfer: self.transfer,
-            read_every: self.read_every,
+            read_every: self.read_every.updates_or(1),
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.checkpoint_every_steps,

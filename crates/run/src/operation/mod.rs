@@ -24,6 +24,7 @@ mod shared_start;
 mod summary;
 mod timing;
 mod train;
+mod trainer_settings;
 mod training_device;
 mod validation;
 mod verify;

@@ -22,6 +22,7 @@ use super::products::precision_notes;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
 use super::summary::Summary;
+use super::trainer_settings::trainer_settings;
 use super::training_device::training_device;
 use crate::config::Plan;
 use crate::data_wait::DataWait;
@@ -279,8 +280,7 @@ pub(super) fn train<W: Workload>(
         }),
         false => None,
     };
-    let (mut failure, mut first_batch_s) = (None, None);
-    let begun_at = run.step();
+    let (mut failure, mut first_batch_s, begun_at) = (None, None, run.step());
     let before_training = started.elapsed().as_secs_f64();
     let mut watch = |event: &Event, model: &W::Model| {
         if let Event::Step(report) = event {
@@ -305,7 +305,7 @@ pub(super) fn train<W: Workload>(
     };
     let finished = run.train_on_ranks(
         task,
-        &plan.run_settings(folder.path()),
+        &trainer_settings(plan, folder.path(), selection.id.backend, trace_steps),
         RunData { train: &*streams.train, test: Some(&*streams.test) },
         &device,
         &mut plan.train.distributed.ranks(collective),

@@ -67,8 +67,7 @@ proptest! {
                 format!("train.workers={}", workers[part]),
                 format!("train.transfer={transfer}"),
                 format!("precision={precision}"),
-                // f16 has a loss scale, which needs the numbers of each update.
-                format!("train.read_every={}", if precision == "f16-mixed" { 1 } else { read_every[part] }),
+                format!("train.read_every={}", read_every[part]),
                 format!("seed={seed}"),
             ];
             if is_averaged {

@@ -75,6 +75,9 @@ fn an_int8_network_classifies_images_with_the_bits_that_were_scored() {
     assert!(error.contains("it was not quantized; `quantize "), "{error}");
     let (model, score) = quantize(&plan, &folder);
     assert_eq!(evaluated(&plan, &folder, "accuracy"), score);
+    let network = Int8Network::open(&folder, &plan).expect("an int8 network");
+    let error = network.on_device(&device().0).expect_err("flex is no GPU").to_string();
+    assert!(error.contains("leave out `--device` to run it on the CPU"), "{error}");
 
     let path = |name: &str| dir.path().join(name);
     let first = |x: u32, y: u32| image::Rgb([(16 * x) as u8, (16 * y) as u8, 90]);

@@ -86,6 +86,25 @@ fn a_key_that_is_not_read_is_left_out_of_a_profile_and_refused_in_a_file() {
 }
 
 #[test]
+fn a_gpu_reads_twenty_updates_together_unless_each_step_is_measured() {
+    let of =
+        |sets: &[&str], backend| read("", sets, "default").expect("valid").plan.read_every(backend);
+    assert_eq!([Backend::Flex, Backend::CubeclCpu].map(|backend| of(&[], backend)), [1, 1]);
+    assert_eq!([Backend::Cuda, Backend::Vulkan].map(|backend| of(&[], backend)), [20, 20]);
+    for (set, expected) in [
+        ("train.timing=done", 1),
+        ("log.utilization=true", 1),
+        ("train.read_every=1", 1),
+        ("train.read_every=7", 7),
+        ("train.read_every=auto", 20),
+    ] {
+        assert_eq!(of(&[set], Backend::Cuda), expected, "{set}");
+    }
+    let sets = ["train.read_every=7", "train.timing=done"];
+    assert_eq!(of(&sets, Backend::Cuda), 7);
+}
+
+#[test]
 fn keys_of_the_plan_without_effect_on_the_device_are_named() {
     let sets = ["train.timing=done", "train.read_every=8"];
     let plan = |profile: &str| read("", &sets, profile).expect("valid").plan;

@@ -38,7 +38,7 @@ fn a_value_out_of_range_is_named_with_its_key_and_line() {
         ("[train]\nworkers = \"many\"", "train.workers"),
         ("[train]\nclip_norm = 0.0", "train.clip_norm"),
         ("[train]\nread_every = 0", "train.read_every"),
-        ("[train]\nread_every = 4\nclip_norm = 1.0", "train.read_every"),
+        ("[train]\nread_every = \"all\"", "train.read_every"),
         ("[train]\nauto_batch = { least = 1 }", "train.auto_batch.least"),
         ("[train]\nauto_batch = { least = 0 }", "train.auto_batch.least"),
         ("[train]\nauto_batch = { least = 8, most = 4 }", "train.auto_batch.most"),

@@ -23,6 +23,7 @@ pub use contents::{contents, export_hash};
 pub use error::CheckpointError;
 pub(crate) use load::state;
 pub use load::{Loaded, check, check_served, load, load_model};
+pub(crate) use optimizer::counted_updates;
 pub use part::load_part;
 pub use retention::{Keep, best, list, prune, remove_remains, set_aside, step};
 pub use save::{Snapshot, save};

@@ -33,6 +33,10 @@ pub struct RunState {
     pub loss_scale: Option<LossScaleState>,
     /// The number of updates of the parameters' average, if one is kept.
     pub ema_updates: Option<u64>,
+    /// The updates that were applied, where the device decides about them: the optimizer counts
+    /// skipped ones, too.
+    #[serde(skip)]
+    pub(crate) applied: Option<u64>,
     /// The metrics of the test data, at the end of an epoch.
     #[serde(with = "stored")]
     pub test: Option<Evaluation>,

@@ -10,8 +10,8 @@ use updraft_data::Part;
 use updraft_distributed::{CollectiveError, Shared, Threads, Wire};
 use updraft_testing::alone;
 use updraft_trainer::{
-    BatchNormStatistics, Control, Ending, Event, Finished, NonFinite, Ranks, Run, RunData,
-    RunSettings, TrainError,
+    BatchNormStatistics, Control, Ending, Event, Finished, NonFinite, Ranks, ReadEachReason, Run,
+    RunData, RunSettings, TrainError,
 };
 
 use crate::small::{Classifier, Classify, loader_of, new_run, optimizer, settings, task};
@@ -122,6 +122,33 @@ fn one_rank_is_a_run_without_ranks_bit_for_bit() {
     });
     assert!(ranked[0].model.bits() == alone.model.bits());
     assert_eq!(ranked[0].test, alone.test);
+}
+
+#[test]
+fn several_ranks_read_each_update_and_say_so_once() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = RunSettings { read_every: 4, ..settings(folder.path(), 1) };
+    let reasons = on_ranks(models(2, linear), |model, ranks| {
+        let device = Device::flex().autodiff();
+        let part = Part { index: ranks.rank(), count: ranks.size() };
+        let (train, test) = (loader_of(1, part), loader_of(2, part));
+        let data = RunData { train: &train, test: Some(&test) };
+        let (mut reasons, mut steps) = (Vec::new(), 0);
+        let task = Classify::new(&classify);
+        let run = Run::new(model, optimizer().init());
+        let watch = &mut |event: &Event, _: &Linear| {
+            match event {
+                Event::ReadEach { reason } => reasons.push((*reason, steps)),
+                Event::Step(_) => steps += 1,
+                _ => {}
+            }
+            Control::Continue
+        };
+        run.train_on_ranks(&task, &settings, data, &device, ranks, watch).unwrap();
+        (reasons, steps)
+    });
+    assert_eq!(reasons, vec![(vec![(ReadEachReason::SeveralRanks, 0)], 6); 2]);
 }
 
 #[test]

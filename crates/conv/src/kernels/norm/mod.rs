@@ -7,11 +7,13 @@ mod group_norm;
 pub(crate) mod plane;
 mod row;
 
+#[cfg(any(feature = "flex", feature = "cube"))]
+pub(crate) use batch_norm::StatisticsOf;
 pub use batch_norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
 };
 #[cfg(feature = "flex")]
-pub(crate) use batch_norm::{StatisticsOf, apply_into, moments};
+pub(crate) use batch_norm::{apply_into, moments};
 #[cfg(feature = "flex")]
 pub(crate) use gradient_pass::GradientPass;
 #[cfg(feature = "flex")]

@@ -11,8 +11,8 @@ use burn::backend::{Backend, TensorMetadata};
 
 use super::gradient_scale;
 use crate::kernels::Isa;
-use crate::ops::autodiff::{on_graph, register};
 use crate::ops::extension::ConvGradients;
+use crate::ops::graph::{on_graph, register};
 
 #[derive(Debug)]
 struct FakeQuantization;

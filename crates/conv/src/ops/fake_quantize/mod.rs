@@ -46,7 +46,9 @@ pub fn fake_quantize<const D: usize>(
     assert!((1..=1 << 22).contains(&levels), "fake_quantize: {levels} levels");
     let (dtype, device) = (x.dtype(), x.device());
     match LayerPath::picked(None, &device, dtype) {
-        LayerPath::Plain => time_operation("fake quantization", || plain(x, steps, lowest, levels)),
+        LayerPath::Plain | LayerPath::Cube => {
+            time_operation("fake quantization", || plain(x, steps, lowest, levels))
+        }
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
             use burn::backend::Dispatch;

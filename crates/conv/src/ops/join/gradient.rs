@@ -10,8 +10,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, TensorMetadata as _};
 use burn::tensor::Slice;
 
-use crate::ops::autodiff::register;
 use crate::ops::extension::ConvGradients;
+use crate::ops::graph::register;
 use crate::ops::in_layer::InLayer;
 
 /// A range of the second axis.

@@ -18,8 +18,9 @@ use super::norm_convolution::{
     self, AnyConv, ConvolutionNormalized, JoinedConvolution, NormConvSpec, NormalizedConvolution,
 };
 use crate::kernels::Activation;
-use crate::ops::autodiff::{Convolution, finish, of_one, on_graph, register, with_optional};
+use crate::ops::autodiff::{Convolution, of_one};
 use crate::ops::extension::{ConvBackend as _, ConvSpec, Operand, PoolSpec};
+use crate::ops::graph::{finish, on_graph, register, with_optional};
 use crate::ops::in_layer::InLayer;
 
 #[derive(Debug)]

@@ -53,7 +53,7 @@ pub(crate) fn convolve_3d(
         LayerPath::Kernels(isa) if x.dtype() == weight.dtype() => {
             fused::conv3d(x, weight, bias, &options, activation, isa)
         }
-        LayerPath::Kernels(_) | LayerPath::Plain => {
+        LayerPath::Kernels(_) | LayerPath::Cube | LayerPath::Plain => {
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "the kernels need one dtype");
             mark_plain();
             activate_by(module::conv3d(x, weight, bias, options), activation, forced)

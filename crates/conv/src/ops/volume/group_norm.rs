@@ -74,7 +74,7 @@ pub(crate) fn group_norm_by<const D: usize>(
     assert!(numbers > 0, "group norm: a channel without numbers has no statistics");
     let dtype = x.dtype();
     match LayerPath::picked(forced, &x.device(), dtype) {
-        LayerPath::Plain => {
+        LayerPath::Plain | LayerPath::Cube => {
             mark_plain();
             let compute = wide(dtype);
             let batch = dims[0];

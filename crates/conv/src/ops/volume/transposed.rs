@@ -112,7 +112,7 @@ fn transpose_convolve<const D: usize>(
         LayerPath::Kernels(isa) if fits && x.dtype() == weight.dtype() => {
             fused::transposed(x, weight, bias, options, (isa, recomputed))
         }
-        LayerPath::Kernels(_) | LayerPath::Plain => {
+        LayerPath::Kernels(_) | LayerPath::Cube | LayerPath::Plain => {
             let required = "the kernels need padding_out below the stride, and one dtype";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{required}");
             let _ = (fits, recomputed);

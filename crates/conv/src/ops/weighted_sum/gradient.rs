@@ -9,8 +9,8 @@ use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::tensor::FloatTensor;
 
 use crate::kernels::Isa;
-use crate::ops::autodiff::{on_graph, register, with_optional};
 use crate::ops::extension::ConvGradients;
+use crate::ops::graph::{on_graph, register, with_optional};
 
 /// A sum of two tensors or three, whose weights come before them.
 #[derive(Debug)]

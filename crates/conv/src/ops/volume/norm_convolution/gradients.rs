@@ -9,8 +9,8 @@ use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::tensor::FloatTensor;
 
 use super::composed::{AnyConv, NormConvSpec};
-use crate::ops::autodiff::{register, with_optional};
 use crate::ops::extension::Operand;
+use crate::ops::graph::{register, with_optional};
 use crate::ops::join::gradient::channels;
 use crate::ops::volume::extension::VolumeGradients;
 

@@ -35,7 +35,7 @@ pub(crate) fn recording<const D: usize>(
     }
     match LayerPath::picked(forced, &x.device(), DType::F32) {
         LayerPath::Kernels(isa) => Some(isa),
-        LayerPath::Plain => None,
+        LayerPath::Plain | LayerPath::Cube => None,
     }
 }
 

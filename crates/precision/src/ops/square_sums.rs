@@ -1,4 +1,4 @@
-//! The kernels as an operation on burn's tensors.
+//! The sums of squares on the CPU.
 
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
