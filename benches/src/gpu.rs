@@ -44,10 +44,15 @@ pub(crate) fn backend(name: &str) -> Result<Backend> {
 /// Our strategies on a backend: the kernels that we have there, and burn's operations.
 pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
     let here = |id: String, role| Strategy { id, role, host: Host::Here };
-    if !matches!(problem, Problem::KanLayer(_)) {
-        return vec![here(backend.to_string(), Role::Dispatched)];
+    let (kernels, plain) = (format!("updraft-{backend}"), backend.to_string());
+    match problem {
+        Problem::KanLayer(_) => {}
+        Problem::KanConv(_) => {
+            return vec![here(kernels, Role::Dispatched), here(plain, Role::Baseline)];
+        }
+        _ => return vec![here(plain, Role::Dispatched)],
     }
-    let mut strategies = vec![here(format!("updraft-{backend}"), Role::Dispatched)];
+    let mut strategies = vec![here(kernels, Role::Dispatched)];
     for (name, form) in FORMS {
         let is_of_bf16 = name.ends_with(BF16_SUFFIX);
         let is_rounded = is_of_bf16 || form == CubeForm::Expanded;
@@ -56,7 +61,7 @@ pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
             strategies.push(here(format!("updraft-{backend}-{name}"), role));
         }
     }
-    strategies.push(here(backend.to_string(), Role::Baseline));
+    strategies.push(here(plain, Role::Baseline));
     strategies
 }
 

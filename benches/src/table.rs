@@ -159,6 +159,9 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
             summary.median / best,
         );
     }
+    if on.gpu.is_some() {
+        text.extend(beside_plain(measured, threads));
+    }
     for outcome in &measured.outcomes {
         if let (Some(timing), Some(proof)) = (&outcome.timing, outcome.proof) {
             let peak = timing.peak_bytes.map_or_else(String::new, |bytes| {
@@ -184,6 +187,17 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         }
     }
     text
+}
+
+/// The time of burn's operations over that of our kernels, if both were timed.
+fn beside_plain(measured: &Measured, threads: usize) -> Option<String> {
+    let timed = |role: Role| {
+        let outcome = measured.outcomes.iter().find(|outcome| outcome.role == role)?;
+        Some((&outcome.strategy, outcome.timing.as_ref()?.summary(threads)?.median))
+    };
+    let ((ours, of_ours), (plain, of_plain)) = (timed(Role::Dispatched)?, timed(Role::Baseline)?);
+    let ratio = of_plain / of_ours;
+    Some(format!("  plain (`{plain}`) takes {ratio:.2} × what `{ours}` takes\n"))
 }
 
 /// The work of a repetition, by the definition of its problem.
@@ -366,6 +380,7 @@ mod tests {
         );
         assert_eq!(row("cuda"), ["cuda", "4.000", "0.0", "0.000", "5368.7", "10.7", "4.00"]);
         assert_eq!(row("updraft-cuda-expanded-bf16").len(), 7);
+        assert!(table.contains("plain (`cuda`) takes 4.00 × what `updraft-cuda` takes"), "{table}");
         assert_eq!(table.matches("0.789 ms at the card's rates, mostly arithmetic").count(), 1);
         assert_eq!(table.matches("% limit").count(), 1);
     }

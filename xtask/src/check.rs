@@ -45,8 +45,8 @@ const KERNEL_CACHES: Cargo<'_> = Cargo::new(
 /// Checks without features, each of several crates that have the same features as if checked alone,
 /// and burn as well: so its crates are checked once for a group and not for each member.
 ///
-/// `updraft` turns on the feature `tracing` of `updraft-data` and `updraft-trainer`, which are
-/// checked without it in other groups.
+/// `updraft` turns on the feature `tracing` of `updraft-data`, `updraft-kan`, `updraft-run` and
+/// `updraft-trainer`; but for `updraft-run`, they are checked without it in other groups.
 const FEATURELESS: [&str; 4] = [
     "check -p updraft-data -p updraft-distributed -p updraft-conv -p updraft-kan -p updraft-quant \
      -p updraft-device -p updraft-transformer --no-default-features --quiet",
@@ -139,7 +139,8 @@ mod tests {
             for package in packages {
                 let alone = features(&[package]);
                 for line in alone.difference(&together) {
-                    let of_tracing = ["updraft-data ", "updraft-trainer "];
+                    let of_tracing =
+                        ["updraft-data ", "updraft-kan ", "updraft-run ", "updraft-trainer "];
                     let is_tracing = of_tracing.iter().any(|name| line.starts_with(name))
                         && package == "updraft-run";
                     assert!(is_tracing, "`{package}` alone has {line}");

@@ -158,6 +158,10 @@ impl Task for KanConv {
     fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         let error = match strategy {
             EXPANDED_CONV => error_of(outputs, &self.expanded())?,
+            // burn multiplies in TF32 there.
+            "cuda" => {
+                return Ok(Proof { error: error_of(outputs, reference)?, tolerance: 2e-3 });
+            }
             _ => error_of(outputs, reference)?,
         };
         Ok(Proof { error, tolerance: self.tolerance() })

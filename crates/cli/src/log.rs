@@ -70,7 +70,7 @@ fn allows_color() -> bool {
 pub(crate) fn install(terminal: LevelFilter) -> LogFile {
     let file = LogFile::default();
     let in_file = EnvFilter::new(format!(
-        "off,updraft={0},updraft_data={0},updraft_device={0},updraft_precision={0},updraft_trainer={0}",
+        "off,updraft={0},updraft_data={0},updraft_device={0},updraft_kan={0},updraft_precision={0},updraft_trainer={0}",
         terminal.max(LevelFilter::INFO)
     ));
     let installed = tracing_subscriber::registry()

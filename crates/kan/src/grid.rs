@@ -290,6 +290,14 @@ impl Grid {
         }
     }
 
+    /// The knots of all features, `[features, intervals + 2·degree + 1]`; none for a uniform grid.
+    pub(crate) fn feature_knots(&self) -> &[f32] {
+        match &self.knots {
+            Knots::Uniform { .. } => &[],
+            Knots::PerFeature { knots, .. } => knots,
+        }
+    }
+
     fn knots_of(&self, feature: usize) -> &[f32] {
         let Knots::PerFeature { features, knots } = &self.knots else { return &[] };
         assert!(feature < *features, "a grid of {features} features has no feature {feature}");

@@ -7,7 +7,8 @@ use std::fmt;
 #[non_exhaustive]
 pub enum CubeForm {
     /// Only the bases that can differ from zero are multiplied: the fewest operations, each with a
-    /// weight of its own from shared memory.
+    /// weight of its own from shared memory. The other forms are for degrees 1 to 3 over equal
+    /// intervals.
     Sparse,
     /// All bases are multiplied, as a product of matrices: more operations, with several sums of a
     /// unit for each weight. For at most 32 rows of weights an input, and 32 KiB of shared memory.

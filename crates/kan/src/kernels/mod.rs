@@ -31,7 +31,7 @@ mod winograd;
 
 pub use activation::Activation;
 pub use backward::backward;
-#[cfg(feature = "flex")]
+#[cfg(any(feature = "flex", feature = "cube"))]
 pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 pub(crate) use cpu::Uniform;

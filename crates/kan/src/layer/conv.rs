@@ -79,7 +79,8 @@ macro_rules! convolution {
             }
 
             fn picked(&self) -> Result<LayerPath, PlainReason> {
-                LayerPath::of_conv(self.forced, &self.spline.device())
+                let grid = self.geometry.grid();
+                LayerPath::of_splines(self.forced, &self.spline.device(), grid)
             }
 
             /// The same convolution with a forced implementation.
@@ -91,9 +92,10 @@ macro_rules! convolution {
                 Self { forced: Some(path), ..self }
             }
 
-            /// The memory of the passes with the kernels in f32, for a batch of images with these
-            /// spatial sizes and a number of threads; `None` on the plain path, where burn's
-            /// operations store every basis function.
+            /// The memory of the passes with the kernels for CPUs in f32, for a batch of images
+            /// with these spatial sizes and a number of threads; `None` on the plain path, where
+            /// burn's operations store every basis function, and on GPUs, where patches of at most
+            /// 64 MiB are in memory at a time.
             ///
             /// # Errors
             /// [`ConvError`] if the images are smaller than the kernel.

@@ -117,7 +117,7 @@ impl KanLinear {
     }
 
     fn picked(&self) -> Result<LayerPath, PlainReason> {
-        LayerPath::of_linear(self.forced, &self.spline.device(), self.geometry.grid())
+        LayerPath::of_splines(self.forced, &self.spline.device(), self.geometry.grid())
     }
 
     /// The same layer with a forced implementation.

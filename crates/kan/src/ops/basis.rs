@@ -45,7 +45,7 @@ pub(crate) fn basis_layer(
 ) -> Tensor<2> {
     let has_kernels = path.is_some() || is_for_kernels(x.dtype());
     let picked = LayerPath::of_basis(path, &x.device());
-    match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
+    match LayerPath::for_dtype(picked, has_kernels) {
         LayerPath::Plain => plain(x, seen, parameters),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => basis_fused::layer(x, seen, parameters, isa),

@@ -42,7 +42,7 @@ pub(crate) fn basis_conv<const D: usize>(
     };
     let has_kernels = path.is_some() || is_for_kernels(x.dtype());
     let picked = LayerPath::of_basis(path, &x.device());
-    match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
+    match LayerPath::for_dtype(picked, has_kernels) {
         LayerPath::Plain => {
             mark_plain();
             let BasisParameters { basis, activation, coefficients, functions, base, bias } =

@@ -55,6 +55,24 @@ pub(super) fn conv<const D: usize>(
     y.reshape(Shape::from(result)).cast(dtype)
 }
 
+/// The base branch whose function follows the sum over taps, `[batch, out_channels, ...]`, of at
+/// least one image.
+#[cfg(feature = "cube")]
+pub(super) fn activation_of_conv<const D: usize>(
+    x: Tensor<D>,
+    base: Tensor<2>,
+    geometry: &ConvGeometry,
+    output: &[usize],
+) -> Tensor<D> {
+    let dtype = x.dtype();
+    let mut result = vec![x.dims()[0], geometry.out_channels()];
+    result.extend(output);
+    let Pixels { padded, .. } = Pixels::new(x.cast(FloatDType::F32), geometry);
+    let base = base.cast(FloatDType::F32).unsqueeze_dim(1);
+    let y = activate(convolve(padded, base, geometry), geometry.activation());
+    y.reshape(Shape::from(result)).cast(dtype)
+}
+
 /// The pixels of images, with their padding.
 pub(crate) struct Pixels {
     /// `[batch, channels, depth, height, width]`.

@@ -13,10 +13,11 @@ use burn::backend::{Backend, ExtensionType, backend_extension};
 use super::fusion::gradients;
 #[cfg(feature = "flex")]
 use super::packed_cache::PackedCache;
-#[cfg(feature = "cube")]
-use crate::kernels::CubeForm;
+use crate::grid::Grid;
 #[cfg(feature = "flex")]
 use crate::kernels::PackedLayer;
+#[cfg(feature = "cube")]
+use crate::kernels::{Activation, CubeForm};
 use crate::kernels::{ConvGeometry, Isa, LayerGeometry};
 
 /// What a layer is, apart from its tensors.
@@ -51,6 +52,23 @@ pub(crate) enum Geometry {
 }
 
 impl Geometry {
+    /// The knots.
+    pub(super) fn grid(&self) -> &Grid {
+        match self {
+            Self::Linear(of) => of.grid(),
+            Self::Conv(of) => of.grid(),
+        }
+    }
+
+    /// The function of the base branch.
+    #[cfg(feature = "cube")]
+    pub(super) fn activation(&self) -> Activation {
+        match self {
+            Self::Linear(of) => of.activation(),
+            Self::Conv(of) => of.activation(),
+        }
+    }
+
     /// The shape of the outputs for that of an input.
     pub(super) fn output_shape(&self, input: &[usize]) -> Vec<usize> {
         match self {
@@ -67,14 +85,14 @@ impl Geometry {
     /// Floating-point operations of the products of a forward pass for the shape of an input: those
     /// of the functions of a spline that are not zero, and of the base branch.
     pub(super) fn operations(&self, input: &[usize], has_base: bool) -> u64 {
-        let (grid, edges, positions) = match self {
-            Self::Linear(of) => (of.grid(), of.in_features() * of.out_features(), input[0]),
+        let (edges, positions) = match self {
+            Self::Linear(of) => (of.in_features() * of.out_features(), input[0]),
             Self::Conv(of) => {
                 let sides = of.output_shape(&input[2..]).expect("the operation has checked it");
-                (of.grid(), of.edges(), input[0] * sides.iter().product::<usize>())
+                (of.edges(), input[0] * sides.iter().product::<usize>())
             }
         };
-        let functions = grid.degree() + 1 + usize::from(has_base);
+        let functions = self.grid().degree() + 1 + usize::from(has_base);
         (2 * functions * edges * positions) as u64
     }
 }

@@ -11,6 +11,7 @@ use updraft_simd::Products;
 use super::packed_cache::PackedCache;
 use super::plain;
 use super::reason::PlainReason;
+use super::report::report;
 #[cfg(any(feature = "flex", feature = "cube"))]
 use super::{
     extension::Geometry,
@@ -81,8 +82,9 @@ impl LayerPath {
         Err(PlainReason::Backend)
     }
 
-    /// The kernels that compute a linear layer over a grid in f32, or why burn's operations do.
-    pub(crate) fn of_linear(
+    /// The kernels that compute splines over a grid in f32, linear layers or convolutions, or why
+    /// burn's operations do.
+    pub(crate) fn of_splines(
         forced: Option<Self>,
         device: &Device,
         grid: &Grid,
@@ -98,19 +100,32 @@ impl LayerPath {
         Self::of_any(forced, device)
     }
 
-    /// The kernels that compute a convolution in f32, or why burn's operations do.
-    pub(crate) fn of_conv(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
-        match (forced, Self::of(device)) {
-            (None, Self::Cube) => Err(PlainReason::Convolution),
-            _ => Self::of_any(forced, device),
-        }
-    }
-
     /// The kernels that compute functions in closed form in f32, or why burn's operations do.
     pub(crate) fn of_basis(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
         match (forced, Self::of(device)) {
             (None, Self::Cube) => Err(PlainReason::Functions),
             _ => Self::of_any(forced, device),
+        }
+    }
+
+    /// The form of kernels for GPUs that a path forces.
+    #[cfg(feature = "cube")]
+    pub(super) fn forced_form(path: Option<Self>) -> Option<CubeForm> {
+        match path {
+            Some(Self::CubeIn(form)) => Some(form),
+            _ => None,
+        }
+    }
+
+    /// The path that was picked for numbers of a dtype; reports why it is burn's operations.
+    pub(super) fn for_dtype(picked: Result<Self, PlainReason>, has_kernels: bool) -> Self {
+        match picked {
+            Ok(path) if has_kernels => path,
+            Ok(_) => Self::Plain,
+            Err(reason) => {
+                report(reason);
+                Self::Plain
+            }
         }
     }
 
@@ -160,7 +175,7 @@ fn narrow(
 
 /// Computes a layer's outputs, `[batch, out_features]`, of `x`, `[batch, in_features]`.
 ///
-/// On flex it runs our kernels, and on GPUs too if they compute the grid, in f32: bf16 and f16 are
+/// On flex it runs our kernels, and on GPUs too if f32 resolves the grid, in f32: bf16 and f16 are
 /// computed in f32 and rounded once, except that on GPUs with tensor cores their products are those
 /// of [`CubeForm::ExpandedBf16`] and [`CubeForm::ExpandedF16`]. For the backward pass nothing is kept but the input
 /// and the parameters.
@@ -202,8 +217,8 @@ pub(crate) fn layer(
         assert_shape!(bias, [outputs]);
     }
     let has_kernels = path.is_some() || is_for_kernels(x.dtype());
-    let picked = LayerPath::of_linear(path, &x.device(), geometry.grid());
-    match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
+    let picked = LayerPath::of_splines(path, &x.device(), geometry.grid());
+    match LayerPath::for_dtype(picked, has_kernels) {
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
@@ -228,10 +243,7 @@ pub(crate) fn layer(
                 // There is nothing to launch, and a buffer of no bytes cannot be bound.
                 return plain::layer(x, parameters, geometry);
             }
-            let forced = match path {
-                Some(LayerPath::CubeIn(form)) => Some(form),
-                _ => None,
-            };
+            let forced = LayerPath::forced_form(path);
             let geometry = Geometry::Linear(Arc::clone(geometry));
             fused::layer(x, parameters, geometry, None, forced, None)
         }

@@ -12,6 +12,7 @@ mod packed_cache;
 mod plain;
 mod plain_memory;
 mod reason;
+mod report;
 
 #[cfg(all(any(feature = "flex", feature = "cube"), feature = "autodiff"))]
 mod autodiff;
@@ -25,8 +26,6 @@ mod basis_flex;
 mod basis_fused;
 #[cfg(feature = "cube")]
 mod cube;
-#[cfg(feature = "cube")]
-mod cube_expanded;
 #[cfg(any(feature = "flex", feature = "cube"))]
 mod extension;
 #[cfg(feature = "flex")]

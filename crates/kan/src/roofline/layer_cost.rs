@@ -2,9 +2,9 @@
 
 use crate::kernels::cube_cost::{
     CubeLayer, KernelCost, Pass, bias_gradient, dense, expanded, scaler_gradient, sparse,
-    tensor_cores,
+    tensor_cores, unsupported,
 };
-use crate::kernels::{CubeForm, LayerGeometry, Uniform, Weights};
+use crate::kernels::{CubeForm, LayerGeometry, Weights};
 
 /// The kernels of a linear layer's passes on a GPU, in the order in which they run.
 ///
@@ -21,9 +21,10 @@ pub struct LayerCost {
 }
 
 impl LayerCost {
-    /// The kernels of a form for a batch; `None` if there are none: for an empty batch, uneven knots,
-    /// intervals that f32 does not resolve, degrees other than 1 to 3, and more rows of weights an
-    /// input than the form computes.
+    /// The kernels of a form for a batch; `None` if there are none: for an empty batch, intervals
+    /// that f32 does not resolve, degrees above 12, knots of each feature and degrees other than 1 to
+    /// 3 in another form than [`CubeForm::Sparse`], and more rows of weights an input than the form
+    /// computes.
     ///
     /// Only the presence of parameters matters, not their values: slices may be empty.
     /// A device may lack what a form needs, such as tensor cores.
@@ -51,16 +52,10 @@ impl LayerCost {
         batch: usize,
     ) -> Option<Self> {
         let grid = geometry.grid();
-        let layer = CubeLayer {
-            degree: grid.degree(),
-            intervals: grid.intervals(),
-            outside: grid.outside(),
-            activation: weights.base.is_some().then(|| geometry.activation()),
-            is_scaled: weights.scaler.is_some(),
-            has_bias: weights.bias.is_some(),
-        };
-        let has_kernels = (1..=3).contains(&layer.degree) && Uniform::of(grid).is_some();
-        if batch == 0 || !has_kernels || !computes(form, layer) {
+        let activation = weights.base.is_some().then(|| geometry.activation());
+        let [is_scaled, has_bias] = [weights.scaler, weights.bias].map(|of| of.is_some());
+        let layer = CubeLayer::new(grid, activation, is_scaled, has_bias);
+        if batch == 0 || unsupported(grid).is_some() || !computes(form, layer) {
             return None;
         }
         let pass = Pass {
@@ -101,10 +96,12 @@ impl LayerCost {
     }
 }
 
-/// Whether the kernels of a form compute as many rows of weights an input as a layer has.
+/// Whether the kernels of a form compute the bases of a layer, and as many rows of weights an input
+/// as it has.
 fn computes(form: CubeForm, layer: CubeLayer) -> bool {
     match form {
         CubeForm::Sparse => true,
+        _ if !layer.is_closed() => false,
         CubeForm::Dense => layer.rows() <= dense::MOST_ROWS,
         CubeForm::Bf16 | CubeForm::F16 => layer.rows() as u32 <= tensor_cores::DEPTH,
         CubeForm::Expanded | CubeForm::ExpandedBf16 | CubeForm::ExpandedF16 => {

@@ -340,5 +340,17 @@ fn layers_that_a_form_does_not_compute_have_no_cost() {
     assert!(cost_of(CubeForm::Sparse, [0, 3, 5, 5], false).is_none());
     let grid = Grid::uniform(-1.0, 1.0, 5, 4).unwrap();
     let geometry = LayerGeometry::try_new(grid, 3, 5, Activation::Silu).unwrap();
-    assert!(LayerCost::of(CubeForm::Sparse, &geometry, &Weights::default(), 8).is_none());
+    let of_degree_4 = |form| LayerCost::of(form, &geometry, &Weights::default(), 8);
+    assert!(FORMS[1..].iter().all(|&form| of_degree_4(form).is_none()));
+    let sparse = of_degree_4(CubeForm::Sparse).expect("the recursion computes it");
+    // Products of a tile of 32 samples and 64 outputs, and five bases at 8 inputs of each sample.
+    let products = 2 * 3 * 32 * 64 * 5;
+    assert_eq!(sparse.forward[0].flops, products + 8 * 32 * (16 + 60));
+    let grid = Grid::per_feature(3, [-1.0, 0.0, 1.0, 3.0].repeat(3), 1, 1).unwrap();
+    let geometry = LayerGeometry::try_new(grid, 3, 5, Activation::Silu).unwrap();
+    let uneven = |form| LayerCost::of(form, &geometry, &Weights::default(), 8);
+    assert!(uneven(CubeForm::Dense).is_none());
+    let sparse = uneven(CubeForm::Sparse).expect("the recursion computes it");
+    // The input, two coefficients an edge, and six knots of each input.
+    assert_eq!(sparse.forward[0].bytes_read, 4 * (8 * 3 + 2 * 15 + 6 * 3));
 }

@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-use crate::kernels::LayerGeometry;
+use super::layer::CubeLayer;
 
 /// A layer's input and weights, row by row.
 ///
@@ -33,11 +33,10 @@ impl Sizes {
     ///
     /// # Panics
     /// If one of them is above 2³².
-    pub(crate) fn new(geometry: &LayerGeometry, batch: usize) -> Self {
+    pub(crate) fn new(layer: CubeLayer, batch: usize, inputs: usize, outputs: usize) -> Self {
         let size = |size: usize| u32::try_from(size).expect("at most 2^32 samples and features");
-        let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
-        let spline = geometry.edges() * geometry.grid().bases();
-        let largest = spline.max(batch * inputs).max(batch * outputs);
+        let spline = inputs * outputs * layer.bases();
+        let largest = spline.max(batch * inputs).max(batch * outputs).max(inputs * layer.knots());
         Self {
             batch: size(batch),
             inputs: size(inputs),

@@ -5,10 +5,10 @@ use cubecl::prelude::*;
 #[cfg(feature = "autodiff")]
 use super::buffers::WeightGradients;
 use super::buffers::{Inputs, Sizes};
-use super::layer::CubeLayer;
+use super::layer::{CubeLayer, LayerGrid};
 use super::tensor_cores::{self, Packing};
 use super::{dense, expanded, sparse};
-use crate::kernels::{CubeForm, LayerGeometry};
+use crate::kernels::CubeForm;
 
 /// The form of a layer: the one that is forced, else the one of the input's precision if the device
 /// has it, else one of f32.
@@ -21,7 +21,20 @@ pub(crate) fn chosen(
     of_input: Option<CubeForm>,
     layer: CubeLayer,
 ) -> CubeForm {
-    let is_for = |form| match form {
+    if let Some(form) = forced {
+        let is_there = is_available(client, form, layer);
+        assert!(is_there, "the device cannot compute this layer in the form \"{form}\"");
+        return form;
+    }
+    let of_input = of_input.filter(|&form| expanded::is_on_tensor_cores(client, form));
+    let in_order = of_input.into_iter().chain([CubeForm::Dense]);
+    let found = in_order.into_iter().find(|&form| is_available(client, form, layer));
+    found.unwrap_or(CubeForm::Sparse)
+}
+
+/// Whether a device computes a layer in a form.
+pub(crate) fn is_available(client: &Client, form: CubeForm, layer: CubeLayer) -> bool {
+    match form {
         CubeForm::Sparse => true,
         CubeForm::Dense => dense::is_for(client, layer),
         CubeForm::Bf16 | CubeForm::F16 => tensor_cores::numbers(form)
@@ -29,14 +42,7 @@ pub(crate) fn chosen(
         CubeForm::Expanded | CubeForm::ExpandedBf16 | CubeForm::ExpandedF16 => {
             expanded::is_for(client, layer, form)
         }
-    };
-    if let Some(form) = forced {
-        assert!(is_for(form), "the device cannot compute this layer in the form \"{form}\"");
-        return form;
     }
-    let of_input = of_input.filter(|&form| expanded::is_on_tensor_cores(client, form));
-    let in_order = of_input.into_iter().chain([CubeForm::Dense]);
-    in_order.into_iter().find(|&form| is_for(form)).unwrap_or(CubeForm::Sparse)
 }
 
 /// The numbers in the buffer that the products of tensor cores read weights from; `None` if the form
@@ -49,12 +55,12 @@ pub(crate) fn packed_len(form: CubeForm, layer: CubeLayer, sizes: Sizes) -> Opti
 /// any buffer in its place, and `packed` is a buffer of [`packed_len`], twice, if the form has one.
 ///
 /// # Panics
-/// If the intervals are not equal, or f32 does not resolve positions in them.
+/// If the form does not compute the grid.
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn forward(
     client: &Client,
     form: CubeForm,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -66,12 +72,12 @@ pub(crate) fn forward(
         let Inputs { x, spline, base, scaler } = inputs;
         let weights = [spline, base, scaler];
         tensor_cores::pack(client, layer, sizes, numbers, weights, to);
-        tensor_cores::forward(client, geometry, layer, sizes, numbers, x, from, bias, y);
+        tensor_cores::forward(client, grid.grid, layer, sizes, numbers, x, from, bias, y);
         return;
     }
     match form {
-        CubeForm::Dense => dense::forward(client, geometry, layer, sizes, inputs, bias, y),
-        _ => sparse::forward(client, geometry, layer, sizes, inputs, bias, y),
+        CubeForm::Dense => dense::forward(client, grid.grid, layer, sizes, inputs, bias, y),
+        _ => sparse::forward(client, grid, layer, sizes, inputs, bias, y),
     }
 }
 
@@ -85,7 +91,7 @@ pub(crate) fn forward(
 pub(crate) fn input_gradient(
     client: &Client,
     form: CubeForm,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -97,12 +103,12 @@ pub(crate) fn input_gradient(
         let Inputs { x, spline, base, scaler } = inputs;
         let weights = [spline, base, scaler];
         tensor_cores::pack(client, layer, sizes, numbers, weights, to);
-        tensor_cores::input_gradient(client, geometry, layer, sizes, numbers, x, from, dy, dx);
+        tensor_cores::input_gradient(client, grid.grid, layer, sizes, numbers, x, from, dy, dx);
         return;
     }
     match form {
-        CubeForm::Dense => dense::input_gradient(client, geometry, layer, sizes, inputs, dy, dx),
-        _ => sparse::input_gradient(client, geometry, layer, sizes, inputs, dy, dx),
+        CubeForm::Dense => dense::input_gradient(client, grid.grid, layer, sizes, inputs, dy, dx),
+        _ => sparse::input_gradient(client, grid, layer, sizes, inputs, dy, dx),
     }
 }
 
@@ -115,7 +121,7 @@ pub(crate) fn input_gradient(
 pub(crate) fn weight_gradient(
     client: &Client,
     form: CubeForm,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     x: BufferArg,
@@ -123,13 +129,14 @@ pub(crate) fn weight_gradient(
     gradients: WeightGradients,
 ) {
     if let Some(numbers) = tensor_cores::numbers(form) {
-        tensor_cores::weight_gradient(client, geometry, layer, sizes, numbers, x, dy, gradients);
+        let grid = grid.grid;
+        tensor_cores::weight_gradient(client, grid, layer, sizes, numbers, x, dy, gradients);
         return;
     }
     match form {
         CubeForm::Dense => {
-            dense::weight_gradient(client, geometry, layer, sizes, x, dy, gradients);
+            dense::weight_gradient(client, grid.grid, layer, sizes, x, dy, gradients);
         }
-        _ => sparse::weight_gradient(client, geometry, layer, sizes, x, dy, gradients),
+        _ => sparse::weight_gradient(client, grid, layer, sizes, x, dy, gradients),
     }
 }

@@ -9,6 +9,7 @@
 mod bias_gradient;
 mod buffers;
 mod choice;
+mod convolution;
 mod dense;
 #[cfg(feature = "every-kernel")]
 mod every_kernel;
@@ -16,6 +17,7 @@ mod expanded;
 mod function;
 mod layer;
 mod position;
+mod recursion;
 #[cfg(feature = "autodiff")]
 mod scaler_gradient;
 mod sparse;
@@ -29,15 +31,20 @@ pub(crate) use bias_gradient::bias_gradient;
 #[cfg(feature = "autodiff")]
 pub(crate) use buffers::WeightGradients;
 pub(crate) use buffers::{Inputs, Sizes};
+#[cfg(feature = "autotune")]
+pub(crate) use choice::is_available;
 pub(crate) use choice::{chosen, forward, packed_len};
 #[cfg(feature = "autodiff")]
 pub(crate) use choice::{input_gradient, weight_gradient};
+pub(crate) use convolution::{ConvImages, Rows, gather_patches, rows_of_part, scatter_rows};
+#[cfg(feature = "autodiff")]
+pub(crate) use convolution::{add_part, fold, gather_rows};
 #[cfg(feature = "every-kernel")]
 pub use every_kernel::every_kernel;
 pub(crate) use expanded::{Part, add_bias, pack_weights, write_bases};
 #[cfg(feature = "autodiff")]
 pub(crate) use expanded::{contract, unpack_gradients};
-pub(crate) use layer::CubeLayer;
+pub(crate) use layer::{CubeLayer, LayerGrid, input_knots};
 #[cfg(feature = "autodiff")]
 pub(crate) use scaler_gradient::scaler_gradient;
 pub(crate) use tiles::run_on;

@@ -25,13 +25,13 @@ pub(super) struct Knots {
 #[derive(CubeType)]
 pub(super) struct Position {
     /// Where in the interval, from 0 to 1.
-    place: f32,
+    pub(super) place: f32,
     /// The first of the bases that can differ from zero.
     pub(super) window: u32,
     /// From the window to the interval's own first basis, where a spline fades.
-    shift: i32,
+    pub(super) shift: i32,
     /// The factor of slopes.
-    density: f32,
+    pub(super) density: f32,
     /// Whether no basis has a value.
     pub(super) has_no_value: bool,
     /// NaN in that case.
@@ -51,6 +51,22 @@ pub(super) fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & 0x7FFF_FFFFu32) > 0x7F80_0000u32
 }
 
+/// Whether no basis has a value at `x`: at NaN, and where polynomials are continued to infinity.
+#[cube]
+pub(super) fn has_no_value(x: f32, #[comptime] layer: CubeLayer) -> bool {
+    let mut result = is_nan(x);
+    if comptime!(layer.outside == Outside::Extend && layer.degree > 0) {
+        result = (u32::reinterpret(x) & 0x7FFF_FFFFu32) >= 0x7F80_0000u32;
+    }
+    result
+}
+
+/// NaN, with the bits of `x` if it is one.
+#[cube]
+pub(super) fn nan_of(x: f32) -> f32 {
+    f32::reinterpret(u32::reinterpret(x) | 0x7FC0_0000u32)
+}
+
 /// `x`, as it was rounded: compilers of shaders replace `(a − b) + b` by `a`, but not through
 /// operations on bits.
 #[cube]
@@ -61,12 +77,8 @@ fn rounded(x: f32, knots: &Knots) -> f32 {
 /// The interval of `x` and the position in it.
 #[cube]
 pub(super) fn locate(x: f32, knots: &Knots, #[comptime] layer: CubeLayer) -> Position {
-    let bits = u32::reinterpret(x);
-    let mut has_no_value = is_nan(x);
-    if comptime!(layer.outside == Outside::Extend) {
-        has_no_value = (bits & 0x7FFF_FFFFu32) >= 0x7F80_0000u32;
-    }
-    let mut at = select(has_no_value, knots.low, x);
+    let is_without = has_no_value(x, layer);
+    let mut at = select(is_without, knots.low, x);
     let mut density = knots.density;
     if comptime!(layer.outside == Outside::Clamp) {
         density = select(at < knots.low || at > knots.high, 0.0f32, density);
@@ -79,23 +91,37 @@ pub(super) fn locate(x: f32, knots: &Knots, #[comptime] layer: CubeLayer) -> Pos
     let floor = f32::floor((at - knots.low) * knots.density);
     let first = -beyond;
     let end = last + beyond;
-    let interval = select(floor < first, first, select(floor > end, end, floor));
+    let mut interval = select(floor < first, first, select(floor > end, end, floor));
+    if comptime!(layer.degree == 0) {
+        // A step has no continuity that hides the rounding of the quotient.
+        let is_before = distance(at, interval, knots) < 0.0f32;
+        let is_behind = distance(at, interval + 1.0f32, knots) >= 0.0f32;
+        let exact = select(is_behind, interval + 1.0f32, interval);
+        let exact = select(is_before, interval - 1.0f32, exact);
+        let inside = select(exact < 0.0f32, 0.0f32, select(exact > last, last, exact));
+        interval = select(at < knots.low, first, select(at >= knots.high, end, inside));
+    }
     let window = select(interval < 0.0f32, 0.0f32, select(interval > last, last, interval));
+    Position {
+        place: distance(at, interval, knots) * knots.density,
+        window: u32::cast_from(window),
+        shift: i32::cast_from(window - interval),
+        density,
+        has_no_value: is_without,
+        nan: nan_of(x),
+    }
+}
 
+/// From the start of an interval to `at`.
+#[cube]
+fn distance(at: f32, interval: f32, knots: &Knots) -> f32 {
     // The rounding error of the difference: Knuth's TwoSum of x and −low.
     let difference = rounded(at - knots.low, knots);
     let taken = rounded(difference - at, knots);
     let left = rounded(at - rounded(difference - taken, knots), knots);
     let lost = left - rounded(knots.low + taken, knots);
     let place = rounded(difference - interval * knots.coarse, knots) - interval * knots.fine;
-    Position {
-        place: (place + lost) * knots.density,
-        window: u32::cast_from(window),
-        shift: i32::cast_from(window - interval),
-        density,
-        has_no_value,
-        nan: f32::reinterpret(bits | 0x7FC0_0000u32),
-    }
+    place + lost
 }
 
 /// The value or the slope of basis `window + tap`.

@@ -7,6 +7,7 @@ pub(crate) mod bias_gradient;
 pub(crate) mod dense;
 mod evaluation;
 pub(crate) mod expanded;
+mod grids;
 mod kernel_cost;
 mod layer;
 mod pass;
@@ -15,6 +16,15 @@ pub(crate) mod sparse;
 pub(crate) mod tensor_cores;
 pub(crate) mod tiles;
 
+#[cfg(feature = "burn")]
+pub(crate) use grids::MOST_EXTENDED_DEGREE;
+#[cfg(feature = "cube")]
+pub(crate) use grids::Unsupported;
+pub(crate) use grids::unsupported;
 pub use kernel_cost::{Cubes, KernelCost};
 pub(crate) use layer::CubeLayer;
+#[cfg(feature = "burn")]
+pub(crate) use layer::MOST_DEGREE;
+#[cfg(feature = "cube")]
+pub(crate) use layer::Spacing;
 pub(crate) use pass::Pass;

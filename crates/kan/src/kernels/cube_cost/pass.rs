@@ -1,5 +1,6 @@
 //! The sizes of a pass, and the bytes of its buffers.
 
+use super::layer::Spacing;
 use super::{CubeLayer, evaluation};
 
 /// Bytes of a number of the layer's tensors.
@@ -45,6 +46,14 @@ impl Pass {
     /// Of a number for each edge.
     pub(super) fn edge_bytes(&self) -> u64 {
         FLOAT * self.inputs * self.outputs
+    }
+
+    /// Of the knots of all inputs, if they are in memory.
+    pub(super) fn knot_bytes(&self) -> u64 {
+        match self.layer.spacing {
+            Spacing::Equal => 0,
+            Spacing::PerInput => FLOAT * self.inputs * self.layer.knots() as u64,
+        }
     }
 
     /// Of the coefficients, or their gradient.

@@ -3,6 +3,7 @@
 use burn::backend::{Backend as _, DTypeUsage, Dispatch};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use updraft_kan::slices::Grid;
 use updraft_kan::slices::reference::{self, Parameters};
 use updraft_kan::{CubeForm, KanLinear, KanLinearConfig, LayerPath};
 
@@ -34,6 +35,8 @@ pub(super) fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) config: KanLinearConfig,
+    /// The knots of each input, instead of those of the config.
+    pub(super) grid: Option<Grid>,
     pub(super) batch: usize,
     pub(super) spline: Vec<f32>,
     pub(super) base: Option<Vec<f32>>,
@@ -61,8 +64,35 @@ impl Case {
             bias: config.bias.then(|| numbers(outputs, 4, 1.0)),
             x: numbers(batch * inputs, 5, 1.9),
             dy: numbers(batch * outputs, 6, 1.0),
+            grid: None,
             config,
         }
+    }
+
+    /// The same over uneven knots of each input, of which some coincide if they may, from about -1.5
+    /// to 1.5.
+    pub(super) fn uneven(self, may_coincide: bool) -> Self {
+        let KanLinearConfig { in_features, intervals, degree, outside, .. } = self.config;
+        let count = intervals + 2 * degree;
+        let knots = (0..in_features).flat_map(|input| {
+            let steps = numbers(count, 10 + input as u64, 1.0).into_iter().enumerate();
+            let steps = steps.map(move |(at, step)| {
+                // Single knots at the ends of the domain, so that no basis is empty there.
+                let is_inside = (degree + 1..degree + intervals - 1).contains(&at);
+                let coincides = may_coincide && is_inside && step < -0.5;
+                if coincides { 0.0 } else { (3.0 + 2.0 * step) / intervals as f32 }
+            });
+            let start = -1.5 * (1.0 + 2.0 * degree as f32 / intervals as f32);
+            let mut knots = vec![start];
+            knots.extend(steps.scan(start, |knot, step| {
+                *knot += step;
+                Some(*knot)
+            }));
+            knots
+        });
+        let grid = Grid::per_feature(in_features, knots.collect(), intervals, degree);
+        let grid = grid.expect("ascending knots").with_outside(outside);
+        Self { grid: Some(grid), ..self }
     }
 
     pub(super) fn layer(&self, device: &Device) -> KanLinear {
@@ -79,13 +109,17 @@ impl Case {
         layer.scaler = self.scaler.as_ref().map(edges);
         let bias = |values: &Vec<f32>| Tensor::from_data(&values[..], device);
         layer.bias = self.bias.as_ref().map(|values| Param::from_tensor(bias(values)));
-        layer
+        match &self.grid {
+            Some(grid) => layer.with_grid(grid.clone()).expect("of as many inputs and bases"),
+            None => layer,
+        }
     }
 
     /// The forms of our own products that compute the layer in f32.
     pub(super) fn forms(&self) -> &'static [CubeForm] {
         let bases = self.config.intervals + self.config.degree;
-        match bases + usize::from(self.base.is_some()) <= 32 {
+        let is_closed = self.grid.is_none() && (1..=3).contains(&self.config.degree);
+        match is_closed && bases + usize::from(self.base.is_some()) <= 32 {
             true => &[CubeForm::Sparse, CubeForm::Dense],
             false => &[CubeForm::Sparse],
         }
@@ -96,7 +130,11 @@ impl Case {
         let layer = self.layer(device);
         assert_eq!(layer.plain_reason(), None);
         assert_eq!(layer.path(), LayerPath::Cube);
-        let layer = layer.with_path(LayerPath::CubeIn(form));
+        self.run_layer(device, layer.with_path(LayerPath::CubeIn(form)))
+    }
+
+    /// The results of this layer on a device with autodiff.
+    pub(super) fn run_layer(&self, device: &Device, layer: KanLinear) -> Results {
         let (inputs, outputs) = (self.config.in_features, self.config.out_features);
         let data = TensorData::new(self.x.clone(), [self.batch, inputs]);
         let x = Tensor::<2>::from_data(data, device).require_grad();
@@ -128,7 +166,7 @@ impl Case {
             scaler: optional(&self.scaler),
             bias: optional(&self.bias),
         };
-        let layer = self.config.init(&Device::flex());
+        let layer = self.layer(&Device::flex());
         let (x, dy) = (wide(&self.x), wide(&self.dy));
         let y = reference::forward(layer.geometry(), &parameters, &x);
         let of = reference::backward(layer.geometry(), &parameters, &x, &dy);
@@ -145,10 +183,7 @@ impl Case {
 
     /// Compares the form of expanded bases in f32 with the reference.
     pub(super) fn check_expanded(&self, device: &Device) {
-        // Its products are burn's, which are in TF32 on NVIDIA's cards.
-        let is_tf32 = format!("{device:?}").contains("Cuda");
-        let close = if is_tf32 { CLOSE_OF_TF32 } else { CLOSE };
-        self.check_form(device, CubeForm::Expanded, close);
+        self.check_form(device, CubeForm::Expanded, close_to_burn(device));
     }
 
     /// Compares the forms of tensor cores with the reference, where the device has any.
@@ -159,13 +194,24 @@ impl Case {
     }
 
     fn check_form(&self, device: &Device, form: CubeForm, close: f64) {
-        let (actual, expected) = (self.run(device, form), self.expected());
-        for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
+        self.check_results(&self.run(device, form), &form.to_string(), close);
+    }
+
+    /// Compares results with the reference.
+    pub(super) fn check_results(&self, actual: &Results, form: &str, close: f64) {
+        for ((name, actual), expected) in NAMES.iter().zip(actual).zip(&self.expected()) {
             let error = error(actual, expected);
-            let case = format!("{form}, batch {}, {:?}", self.batch, self.config);
+            let grid = if self.grid.is_some() { ", knots of each input" } else { "" };
+            let case = format!("{form}, batch {}, {:?}{grid}", self.batch, self.config);
             assert!(error <= close, "{name} differs by {error:e}, {case}");
         }
     }
+}
+
+/// The largest error allowed of products that are burn's, which are in TF32 on NVIDIA's cards.
+pub(super) fn close_to_burn(device: &Device) -> f64 {
+    let is_tf32 = format!("{device:?}").contains("Cuda");
+    if is_tf32 { CLOSE_OF_TF32 } else { CLOSE }
 }
 
 /// The forms whose numbers a device multiplies on tensor cores.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use cubecl::logging::{LaunchObservation, LaunchObserver};
 use updraft_kan::roofline::{KernelCost, LayerCost};
 use updraft_kan::slices::Weights;
-use updraft_kan::{CubeForm, KanLinearConfig, LayerPath};
+use updraft_kan::{CubeForm, KanConv2dConfig, KanLinearConfig, LayerPath};
 use updraft_testing::gpus;
 
 use super::case::{Case, tensor_core_forms};
@@ -58,10 +58,17 @@ fn every_form_launches_the_kernels_of_the_model() {
     for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanLinearConfig::new(9, 35);
         let bare = config.clone().with_activation(None).with_scaler(false);
-        for (config, batch) in [(config.with_bias(true), 70), (bare, 33)] {
-            let case = Case::new(config, batch);
-            let forms = [CubeForm::Sparse, CubeForm::Dense, CubeForm::Expanded];
-            for form in forms.into_iter().chain(tensor_core_forms(&device)) {
+        let sparse = vec![CubeForm::Sparse];
+        let forms = [CubeForm::Sparse, CubeForm::Dense, CubeForm::Expanded];
+        let forms: Vec<_> = forms.into_iter().chain(tensor_core_forms(&device)).collect();
+        for (case, forms) in [
+            (Case::new(config.clone().with_bias(true), 70), forms.clone()),
+            (Case::new(bare, 33), forms),
+            (Case::new(config.clone().with_degree(4), 33), sparse.clone()),
+            (Case::new(config.with_bias(true), 33).uneven(false), sparse),
+        ] {
+            let batch = case.batch;
+            for form in forms {
                 // Kernels are compiled, and with autotuning chosen, in a first run.
                 case.run(&device, form);
                 let layer = case.layer(&device).with_path(LayerPath::CubeIn(form));
@@ -80,11 +87,41 @@ fn every_form_launches_the_kernels_of_the_model() {
                 let x = tensor(&case.x, case.config.in_features).require_grad();
                 let dy = tensor(&case.dy, case.config.out_features);
                 let what = format!("{form}, batch {batch}");
+                if matches!(form, CubeForm::Sparse | CubeForm::Dense) {
+                    let launches = |kernels: &[KernelCost]| {
+                        kernels.iter().map(|kernel| kernel.launches).sum::<u64>()
+                    };
+                    assert_eq!(launches(&cost.forward), 1, "{what}");
+                    assert!(launches(&cost.backward) <= 4, "{what}");
+                }
                 let (y, launched) = observe(&device, || layer.forward(x));
                 assert_modelled(&launched, &cost.forward, &format!("{what}, forward"));
                 let (_, launched) = observe(&device, || (y * dy).sum().backward());
                 assert_modelled(&launched, &cost.backward, &format!("{what}, backward"));
             }
         }
+    }
+}
+
+#[test]
+fn a_part_of_a_convolution_has_three_launches_forward_and_six_backward() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        let config = KanConv2dConfig::new([2, 3], [3, 3]).with_bias(true);
+        let conv = config.init(&device).with_path(LayerPath::CubeIn(CubeForm::Dense));
+        let images = || {
+            let shape = [2, 2, 6, 5];
+            Tensor::<4>::random(shape, Distribution::Default, &device).require_grad()
+        };
+        // Kernels are compiled in a first run.
+        conv.forward(images()).sum().backward();
+        let x = images();
+        let ours = |launched: &[&str]| {
+            launched.iter().filter(|kernel| kernel.contains("updraft_kan::")).count()
+        };
+        let (y, launched) = observe(&device, || conv.forward(x));
+        assert_eq!(ours(&launched), 3, "{launched:?}");
+        let (_, launched) = observe(&device, || y.sum().backward());
+        // One more for the factors of the splines.
+        assert_eq!(ours(&launched), 7, "{launched:?}");
     }
 }

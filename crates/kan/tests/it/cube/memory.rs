@@ -1,7 +1,7 @@
 //! The memory of a training step on a GPU.
 
-use burn::tensor::{Device, Tensor, TensorData};
-use updraft_kan::{KanLinearConfig, LayerPath};
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
+use updraft_kan::{KanConv2dConfig, KanLinearConfig, LayerPath};
 use updraft_testing::gpus;
 
 use super::case::Case;
@@ -41,9 +41,20 @@ fn step(device: &Device, case: &Case, path: LayerPath) -> [u64; 2] {
 
 #[test]
 fn a_training_step_keeps_no_bases_and_needs_a_tenth_of_the_plain_paths_memory() {
+    check_step(256);
+}
+
+#[test]
+#[ignore = "slow: burn's operations need more than 5 GiB, and minutes on an emulated device"]
+fn a_training_step_of_a_large_batch_needs_a_tenth_of_the_plain_paths_memory() {
+    check_step(8192);
+}
+
+/// A step of 512 inputs and outputs over 20 intervals.
+fn check_step(batch: usize) {
     for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanLinearConfig::new(512, 512).with_intervals(20);
-        let case = Case::new(config, 256);
+        let case = Case::new(config, batch);
         // The kernels are compiled, and constants of the pools allocated, in a first step.
         step(&device, &case, LayerPath::Cube);
         let [kept, needed] = step(&device, &case, LayerPath::Cube);
@@ -60,5 +71,35 @@ fn a_training_step_keeps_no_bases_and_needs_a_tenth_of_the_plain_paths_memory() 
         // The allocator aligns the outputs.
         assert!(kept < 1024, "{kept} bytes");
         assert!(10 * needed <= plain_needed);
+    }
+}
+
+#[test]
+fn a_convolution_keeps_its_images_alone_and_needs_less_than_the_plain_path() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        let config = KanConv2dConfig::new([16, 16], [3, 3]).with_padding([1, 1]);
+        let conv = config.with_intervals(20).init(&device);
+        let shape = [8, 16, 16, 16];
+        let step = |path: LayerPath| {
+            let conv = conv.clone().with_path(path);
+            let x = Tensor::<4>::random(shape, Distribution::Default, &device).require_grad();
+            device.memory_cleanup();
+            let [reserved, in_use] = memory(&device);
+            let y = conv.forward(x.clone());
+            let outputs = 4 * shape.iter().product::<usize>() as u64;
+            let kept = memory(&device)[1] - in_use - outputs;
+            let gradients = y.sum().backward();
+            let grown = memory(&device)[0].saturating_sub(reserved);
+            assert!(x.grad(&gradients).is_some());
+            drop(gradients);
+            device.memory_cleanup();
+            [kept, grown]
+        };
+        step(LayerPath::Cube);
+        let [kept, grown] = step(LayerPath::Cube);
+        let [plain_kept, plain_grown] = step(LayerPath::Plain);
+        println!("kept {kept} bytes, plain {plain_kept}; a step {grown}, plain {plain_grown}");
+        assert!(kept < 1024, "{kept} bytes");
+        assert!(grown < plain_grown, "{grown} and {plain_grown} bytes");
     }
 }

@@ -28,6 +28,13 @@ fn nan_and_infinity_pass_as_in_the_definition() {
                         case.check_expanded(&device);
                     }
                 }
+                for degree in [0, 4] {
+                    let config = KanLinearConfig::new(3, 17).with_degree(degree);
+                    let mut case = Case::new(config.with_outside(outside), 40);
+                    case.x[31] = bad;
+                    case.check(&device);
+                    case.uneven(true).check(&device);
+                }
             }
         }
     }
@@ -40,6 +47,10 @@ fn extended_polynomials_have_no_value_at_infinity() {
             let config = KanLinearConfig::new(3, 17).with_degree(degree).with_activation(None);
             let mut case = Case::new(config.with_outside(Outside::Extend), 40);
             case.x[31] = bad;
+            let [y, ..] = case.clone().uneven(false).run(&device, CubeForm::Sparse);
+            for (at, y) in y.iter().enumerate() {
+                assert_eq!(y.is_nan(), at / 17 == 31 / 3, "uneven knots, degree {degree}");
+            }
             for &form in case.forms() {
                 let [y, ..] = case.run(&device, form);
                 for (at, y) in y.iter().enumerate() {

@@ -6,7 +6,7 @@
 use cubecl::prelude::*;
 
 use super::Four;
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
@@ -22,7 +22,7 @@ const VECTORS: u32 = TILE / 4;
 /// As the forward pass of the kernels that leave out bases.
 pub(crate) fn forward(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -41,7 +41,7 @@ pub(crate) fn forward(
         inputs.scaler,
         bias,
         y,
-        knots(geometry),
+        knots(grid),
         batch,
         in_features,
         outputs,

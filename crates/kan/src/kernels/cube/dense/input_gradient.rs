@@ -6,7 +6,7 @@
 use cubecl::prelude::*;
 
 use super::Four;
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
@@ -21,7 +21,7 @@ use crate::kernels::cube_cost::dense::input_gradient::{
 /// As the input gradient of the kernels that leave out bases.
 pub(crate) fn input_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -42,7 +42,7 @@ pub(crate) fn input_gradient(
         inputs.scaler,
         dy,
         dx,
-        knots(geometry),
+        knots(grid),
         batch,
         in_features,
         outputs,

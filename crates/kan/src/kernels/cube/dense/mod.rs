@@ -23,9 +23,11 @@ use crate::kernels::cube_cost::dense::{MOST_ROWS, SHARED_BYTES};
 /// Four neighbouring numbers, which a unit reads at once.
 pub(super) type Four = Vector<f32, Const<4>>;
 
-/// Whether a device runs these kernels for a layer: its cubes have the shared memory, and a unit of
-/// the input gradient has registers for the sums of all rows of an input.
+/// Whether a device runs these kernels for a layer: its cubes have the shared memory, the bases have
+/// a closed form, and a unit of the input gradient has registers for the sums of all rows of an input.
 pub(super) fn is_for(client: &Client, layer: CubeLayer) -> bool {
     let hardware = &client.properties().hardware;
-    hardware.max_shared_memory_size >= SHARED_BYTES && layer.rows() <= MOST_ROWS
+    hardware.max_shared_memory_size >= SHARED_BYTES
+        && layer.is_closed()
+        && layer.rows() <= MOST_ROWS
 }

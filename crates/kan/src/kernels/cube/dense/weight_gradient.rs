@@ -6,7 +6,7 @@
 use cubecl::prelude::*;
 
 use super::Four;
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
@@ -21,7 +21,7 @@ const VECTORS: u32 = TILE / 4;
 /// As the weight gradient of the kernels that leave out bases.
 pub(crate) fn weight_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     x: BufferArg,
@@ -39,7 +39,7 @@ pub(crate) fn weight_gradient(
         dy,
         gradients.spline,
         gradients.base,
-        knots(geometry),
+        knots(grid),
         batch,
         in_features,
         outputs,

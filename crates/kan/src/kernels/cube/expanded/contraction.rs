@@ -4,7 +4,7 @@ use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::{Part, address};
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
@@ -17,7 +17,7 @@ use crate::kernels::cube_cost::expanded::{UNITS, pairs_of_cube};
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(crate) fn contract(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     part: Part,
@@ -35,7 +35,7 @@ pub(crate) fn contract(
         x,
         of_values,
         dx,
-        knots(geometry),
+        knots(grid),
         sizes.inputs,
         part.first_sample,
         part.first_input,

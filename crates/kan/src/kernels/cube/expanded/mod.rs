@@ -52,11 +52,13 @@ fn numbers(form: CubeForm) -> Option<ElemType> {
     Some(ElemType::Float(kind))
 }
 
-/// Whether a device computes in the numbers of a form, and the rows of a pair fit into the shared
-/// memory of a cube.
+/// Whether a device computes in the numbers of a form, the bases have a closed form, and the rows of
+/// a pair fit into the shared memory of a cube.
 pub(super) fn is_for(client: &Client, layer: CubeLayer, form: CubeForm) -> bool {
     numbers(form).is_some_and(|numbers| {
-        pairs_of_cube(layer, numbers.size()) > 0 && client.properties().supports_type(numbers)
+        layer.is_closed()
+            && pairs_of_cube(layer, numbers.size()) > 0
+            && client.properties().supports_type(numbers)
     })
 }
 

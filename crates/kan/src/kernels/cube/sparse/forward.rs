@@ -6,11 +6,11 @@
 
 use cubecl::prelude::*;
 
-use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
-use crate::kernels::cube::layer::{CubeLayer, knots};
-use crate::kernels::cube::position::{Kind, Knots, basis, locate};
+use crate::kernels::cube::layer::{CubeLayer, LayerGrid, knots};
+use crate::kernels::cube::position::{Kind, Knots};
+use crate::kernels::cube::recursion::evaluate;
 use crate::kernels::cube::tiles::{LANES, cube_along, cubes};
 use crate::kernels::cube::weight::weight;
 use crate::kernels::cube_cost::sparse::forward::{
@@ -21,10 +21,10 @@ use crate::kernels::cube_cost::sparse::forward::{
 /// any buffer in its place.
 ///
 /// # Panics
-/// If the intervals are not equal, or f32 does not resolve positions in them.
+/// If f32 does not resolve positions in equal intervals.
 pub(crate) fn forward(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -42,8 +42,9 @@ pub(crate) fn forward(
         inputs.base,
         inputs.scaler,
         bias,
+        grid.knots,
         y,
-        knots(geometry),
+        knots(grid.grid),
         batch,
         in_features,
         outputs,
@@ -59,6 +60,7 @@ fn layer_forward(
     base: &[f32],
     scaler: &[f32],
     bias: &[f32],
+    list: &[f32],
     y: &mut [f32],
     knots: Knots,
     batch: u32,
@@ -84,6 +86,7 @@ fn layer_forward(
     let mut weights = Shared::<[f32]>::new_slice(comptime!((staged * of_input as usize).max(1)));
     // Of four samples and two outputs.
     let mut sums = Array::<f32>::new(8usize);
+    let mut of_taps = Array::<f32>::new(taps);
 
     let mut first_input = 0u32.runtime();
     while first_input < in_features {
@@ -93,12 +96,12 @@ fn layer_forward(
         let row = min(first_sample + sample, batch - 1);
         let input = min(first_input + slot, in_features - 1);
         let number = x[row as usize * in_features as usize + input as usize];
-        let position = locate(number, &knots, layer);
+        let found = evaluate(number, input, &knots, list, &mut of_taps, layer, Kind::Value);
         let at = (slot * SAMPLES + sample) as usize;
-        windows[at] = position.window;
+        windows[at] = found.window;
         #[unroll]
         for tap in 0..taps {
-            values[at + comptime!(tap * EVALUATED)] = basis(&position, layer, tap, Kind::Value);
+            values[at + comptime!(tap * EVALUATED)] = of_taps[tap];
         }
         if comptime!(layer.activation.is_some()) {
             functions[at] =

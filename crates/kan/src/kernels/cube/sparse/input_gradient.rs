@@ -6,11 +6,11 @@
 
 use cubecl::prelude::*;
 
-use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
 use crate::kernels::cube::function;
-use crate::kernels::cube::layer::{CubeLayer, knots};
-use crate::kernels::cube::position::{Kind, Knots, basis, locate};
+use crate::kernels::cube::layer::{CubeLayer, LayerGrid, knots};
+use crate::kernels::cube::position::{Kind, Knots};
+use crate::kernels::cube::recursion::evaluate;
 use crate::kernels::cube::tiles::{cube_along, cubes};
 use crate::kernels::cube::weight::weight;
 use crate::kernels::cube_cost::sparse::input_gradient::{INPUTS, SAMPLES, UNITS, staged_outputs};
@@ -19,10 +19,10 @@ use crate::kernels::cube_cost::sparse::input_gradient::{INPUTS, SAMPLES, UNITS, 
 /// at least one sample.
 ///
 /// # Panics
-/// If the intervals are not equal, or f32 does not resolve positions in them.
+/// If f32 does not resolve positions in equal intervals.
 pub(crate) fn input_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     inputs: Inputs,
@@ -41,8 +41,9 @@ pub(crate) fn input_gradient(
         inputs.base,
         inputs.scaler,
         dy,
+        grid.knots,
         dx,
-        knots(geometry),
+        knots(grid.grid),
         batch,
         in_features,
         outputs,
@@ -59,6 +60,7 @@ fn gradient_of_input(
     base: &[f32],
     scaler: &[f32],
     dy: &[f32],
+    list: &[f32],
     dx: &mut [f32],
     knots: Knots,
     batch: u32,
@@ -79,7 +81,8 @@ fn gradient_of_input(
     let input = min(first_input + UNIT_POS_Y, in_features - 1);
     let at = sample as usize * in_features as usize + input as usize;
     let number = x[at];
-    let position = locate(number, &knots, layer);
+    let mut slopes = Array::<f32>::new(taps);
+    let found = evaluate(number, input, &knots, list, &mut slopes, layer, Kind::Slope);
 
     // An odd distance, so that units at the same output of other lines do not share a bank.
     let pitch = comptime!(columns + 1);
@@ -117,7 +120,7 @@ fn gradient_of_input(
             let dy = gradients[(UNIT_POS_X * pitch + column) as usize];
             #[unroll]
             for tap in 0..taps {
-                let row = position.window + comptime!(tap as u32);
+                let row = found.window + comptime!(tap as u32);
                 let factor = if comptime!(is_staged) {
                     weights[((UNIT_POS_Y * rows + row) * pitch + column) as usize]
                 } else {
@@ -143,7 +146,7 @@ fn gradient_of_input(
     let mut sum = 0.0f32;
     #[unroll]
     for tap in 0..taps {
-        sum += basis(&position, layer, tap, Kind::Slope) * sums[tap];
+        sum += slopes[tap] * sums[tap];
     }
     if comptime!(layer.activation.is_some()) {
         sum += function::slope(number, comptime!(layer.activation.unwrap_or_default())) * of_base;

@@ -6,21 +6,21 @@
 
 use cubecl::prelude::*;
 
-use crate::kernels::LayerGeometry;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::function;
-use crate::kernels::cube::layer::{CubeLayer, knots};
-use crate::kernels::cube::position::{Kind, Knots, basis, locate};
+use crate::kernels::cube::layer::{CubeLayer, LayerGrid, knots};
+use crate::kernels::cube::position::{Kind, Knots};
+use crate::kernels::cube::recursion::evaluate;
 use crate::kernels::cube::tiles::{LANES, cube_along, cubes};
 use crate::kernels::cube_cost::sparse::weight_gradient::{GROUPS, OUTPUTS, SAMPLES, window};
 
 /// Writes the gradients for that of the outputs, `[batch, out_features]`.
 ///
 /// # Panics
-/// If the intervals are not equal, or f32 does not resolve positions in them.
+/// If f32 does not resolve positions in equal intervals.
 pub(crate) fn weight_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: LayerGrid<'_>,
     layer: CubeLayer,
     sizes: Sizes,
     x: BufferArg,
@@ -37,9 +37,10 @@ pub(crate) fn weight_gradient(
         address,
         x,
         dy,
+        grid.knots,
         gradients.spline,
         gradients.base,
-        knots(geometry),
+        knots(grid.grid),
         batch,
         in_features,
         outputs,
@@ -52,6 +53,7 @@ pub(crate) fn weight_gradient(
 fn gradient_of_weights(
     x: &[f32],
     dy: &[f32],
+    list: &[f32],
     of_spline: &mut [f32],
     of_base: &mut [f32],
     knots: Knots,
@@ -84,6 +86,7 @@ fn gradient_of_weights(
     for basis in 0..window {
         sums[(own + basis * OUTPUTS) as usize] = 0.0f32;
     }
+    let mut of_taps = Array::<f32>::new(taps);
     let mut sum_of_base = 0.0f32;
     // The bits of NaN if a sample of this unit has no value, else 0.
     let mut without_value = 0u32.runtime();
@@ -92,13 +95,12 @@ fn gradient_of_weights(
     while first_sample < batch {
         let sample = min(first_sample + unit, batch - 1);
         let number = x[sample as usize * in_features as usize + input as usize];
-        let position = locate(number, &knots, layer);
-        positions[unit as usize] = position.window;
-        without_value |= select(position.has_no_value, u32::reinterpret(position.nan), 0u32);
+        let found = evaluate(number, input, &knots, list, &mut of_taps, layer, Kind::Value);
+        positions[unit as usize] = found.window;
+        without_value |= select(found.has_no_value, u32::reinterpret(found.nan), 0u32);
         #[unroll]
         for tap in 0..taps {
-            values[unit as usize + comptime!(tap * SAMPLES as usize)] =
-                basis(&position, layer, tap, Kind::Value);
+            values[unit as usize + comptime!(tap * SAMPLES as usize)] = of_taps[tap];
         }
         if comptime!(layer.activation.is_some()) {
             functions[unit as usize] =

@@ -6,7 +6,7 @@ use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::Packing;
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
@@ -18,7 +18,7 @@ use crate::kernels::cube_cost::tensor_cores::{DEPTH, FRAGMENT, PITCH, PLANE, PLA
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn forward(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     numbers: ElemType,
@@ -37,7 +37,7 @@ pub(in super::super) fn forward(
         packed,
         bias,
         y,
-        knots(geometry),
+        knots(grid),
         sizes.batch,
         sizes.inputs,
         sizes.outputs,

@@ -8,7 +8,7 @@ use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::{Packing, SHARED_BYTES};
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::Sizes;
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, knots};
@@ -24,7 +24,7 @@ const _: () = assert!((4 * TILE * DEPTH + 2 * (TILE + DEPTH) * ROW) as usize <= 
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn input_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     numbers: ElemType,
@@ -43,7 +43,7 @@ pub(in super::super) fn input_gradient(
         packed,
         dy,
         dx,
-        knots(geometry),
+        knots(grid),
         sizes.batch,
         sizes.inputs,
         sizes.outputs,

@@ -37,7 +37,8 @@ pub(super) fn numbers(form: CubeForm) -> Option<ElemType> {
     }
 }
 
-/// Whether a device multiplies matrices of these numbers, and a layer's rows fit into a chunk.
+/// Whether a device multiplies matrices of these numbers, the bases have a closed form, and the rows
+/// of a layer fit into a chunk.
 pub(super) fn is_for(client: &Client, layer: CubeLayer, numbers: ElemType) -> bool {
     let properties = client.properties();
     let hardware = &properties.hardware;
@@ -47,7 +48,8 @@ pub(super) fn is_for(client: &Client, layer: CubeLayer, numbers: ElemType) -> bo
         let sizes = [config.m, config.n, config.k];
         types == [numbers, numbers, sums] && sizes == [FRAGMENT; 3]
     };
-    layer.rows() as u32 <= DEPTH
+    layer.is_closed()
+        && layer.rows() as u32 <= DEPTH
         && hardware.max_shared_memory_size >= SHARED_BYTES
         && (hardware.plane_size_min, hardware.plane_size_max) == (PLANE, PLANE)
         && properties.features.matmul.cmma.iter().any(is_ours)

@@ -6,7 +6,7 @@
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use crate::kernels::LayerGeometry;
+use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
@@ -19,7 +19,7 @@ use crate::kernels::cube_cost::tensor_cores::{FRAGMENT, PITCH, PLANE, PLANES, TI
 #[expect(clippy::too_many_arguments, reason = "a kernel's sizes, inputs, outputs and device")]
 pub(in super::super) fn weight_gradient(
     client: &Client,
-    geometry: &LayerGeometry,
+    grid: &Grid,
     layer: CubeLayer,
     sizes: Sizes,
     numbers: ElemType,
@@ -37,7 +37,7 @@ pub(in super::super) fn weight_gradient(
         dy,
         gradients.spline,
         gradients.base,
-        knots(geometry),
+        knots(grid),
         sizes.batch,
         sizes.inputs,
         sizes.outputs,

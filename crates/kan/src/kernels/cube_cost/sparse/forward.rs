@@ -40,7 +40,7 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
     KernelCost {
         name: "layer_forward",
         launches: 1,
-        bytes_read: pass.x_bytes() + pass.weight_bytes() + pass.bias_bytes(),
+        bytes_read: pass.x_bytes() + pass.knot_bytes() + pass.weight_bytes() + pass.bias_bytes(),
         bytes_written: pass.y_bytes(),
         flops: count * (products + values + pass.factor_flops(coefficients)) + pass.bias_flops(),
         cubes: Some(Cubes {

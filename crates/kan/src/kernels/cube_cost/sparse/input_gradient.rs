@@ -37,7 +37,7 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
     KernelCost {
         name: "gradient_of_input",
         launches: 1,
-        bytes_read: pass.x_bytes() + pass.weight_bytes() + pass.y_bytes(),
+        bytes_read: pass.x_bytes() + pass.knot_bytes() + pass.weight_bytes() + pass.y_bytes(),
         bytes_written: pass.x_bytes(),
         flops: count * (products + pass.factor_flops(coefficients) + slopes),
         cubes: Some(Cubes {

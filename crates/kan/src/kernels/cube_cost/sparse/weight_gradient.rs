@@ -34,7 +34,7 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
     KernelCost {
         name: "gradient_of_weights",
         launches: 1,
-        bytes_read: pass.x_bytes() + pass.y_bytes(),
+        bytes_read: pass.x_bytes() + pass.knot_bytes() + pass.y_bytes(),
         bytes_written: pass.row_bytes(),
         flops: tiles * (batch * of_cube * of_sample + values) + of_groups,
         cubes: Some(Cubes {

@@ -10,19 +10,20 @@ use burn_cubecl::kernel::cast;
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
 use burn_cubecl::tensor::CubeTensor;
 
-use super::cube::Tensors;
+use super::linear::Linear;
+#[cfg(feature = "autodiff")]
+use super::linear::OfWeights;
+use crate::kernels::CubeForm;
 use crate::kernels::cube::{CubeLayer, Part, Sizes, add_bias, pack_weights, write_bases};
 #[cfg(feature = "autodiff")]
 use crate::kernels::cube::{WeightGradients, contract, unpack_gradients};
 #[cfg(feature = "autodiff")]
 use crate::kernels::cube_cost::expanded::parts::inputs_of_part;
 use crate::kernels::cube_cost::expanded::parts::samples_of_part;
-use crate::kernels::{CubeForm, LayerGeometry};
 
 /// A layer in this form.
 pub(super) struct Expanded<'a> {
-    tensors: &'a Tensors,
-    geometry: &'a LayerGeometry,
+    linear: &'a Linear,
     layer: CubeLayer,
     sizes: Sizes,
     dtype: DType,
@@ -30,38 +31,33 @@ pub(super) struct Expanded<'a> {
 
 impl<'a> Expanded<'a> {
     /// `None` if the form expands no bases.
-    pub(super) fn new(
-        tensors: &'a Tensors,
-        geometry: &'a LayerGeometry,
-        layer: CubeLayer,
-        form: CubeForm,
-    ) -> Option<Self> {
+    pub(super) fn new(linear: &'a Linear, layer: CubeLayer, form: CubeForm) -> Option<Self> {
         let dtype = match form {
             CubeForm::Expanded => DType::F32,
             CubeForm::ExpandedBf16 => DType::BF16,
             CubeForm::ExpandedF16 => DType::F16,
             _ => return None,
         };
-        Some(Self { tensors, geometry, layer, sizes: tensors.sizes(geometry), dtype })
+        Some(Self { linear, layer, sizes: linear.sizes(layer), dtype })
     }
 
     fn matrix(&self, rows: usize, columns: usize) -> CubeTensor {
-        self.tensors.empty_of([rows, columns], self.dtype)
+        self.linear.empty_of([rows, columns], self.dtype)
     }
 
     /// The values of all bases at a part, `[part.samples, part.inputs · rows]`.
     fn bases(&self, part: Part, is_for_gradients: bool) -> CubeTensor {
-        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let Self { linear, layer, sizes, .. } = *self;
         let values = self.matrix(part.samples as usize, part.inputs as usize * layer.rows());
         write_bases(
-            &tensors.x.client,
-            geometry,
+            &linear.x.client,
+            linear.grid(),
             layer,
             sizes,
             part,
             self.elements(),
             is_for_gradients,
-            tensors.x.clone().into_buffer_arg(),
+            linear.x.clone().into_buffer_arg(),
             values.clone().into_buffer_arg(),
         );
         values
@@ -69,13 +65,13 @@ impl<'a> Expanded<'a> {
 
     /// The weights of a part's inputs, `[part.inputs · rows, out_features]`.
     fn weights(&self, part: Part) -> CubeTensor {
-        let Self { tensors, geometry, layer, sizes, .. } = *self;
+        let Self { linear, layer, sizes, .. } = *self;
         let rows = part.inputs as usize * layer.rows();
-        let matrix = self.matrix(rows, geometry.out_features());
-        let inputs = tensors.inputs();
+        let matrix = self.matrix(rows, linear.outputs());
+        let inputs = linear.inputs();
         let weights = [inputs.spline, inputs.base, inputs.scaler];
         let to = matrix.clone().into_buffer_arg();
-        pack_weights(&tensors.x.client, layer, sizes, part, self.elements(), weights, to);
+        pack_weights(&linear.x.client, layer, sizes, part, self.elements(), weights, to);
         matrix
     }
 
@@ -83,12 +79,11 @@ impl<'a> Expanded<'a> {
         burn::backend::cubecl::dtype_to_elem_type(self.dtype)
     }
 
-    /// The outputs.
-    pub(super) fn forward(&self, bias: Option<&CubeTensor>) -> CubeTensor {
-        let Self { tensors, geometry, layer, sizes, .. } = *self;
-        let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
-        let batch = tensors.x.meta.shape()[0];
-        let y = tensors.empty([batch, outputs]);
+    /// Writes the outputs.
+    pub(super) fn forward(&self, bias: Option<&CubeTensor>, y: &CubeTensor) {
+        let Self { linear, layer, sizes, .. } = *self;
+        let (inputs, outputs) = (linear.in_features(), linear.outputs());
+        let batch = linear.x.meta.shape()[0];
         let most = samples_of_part(layer, inputs, self.dtype.size());
         let weights = self.weights(part(0..1, 0..inputs));
         for first in (0..batch).step_by(most) {
@@ -105,26 +100,25 @@ impl<'a> Expanded<'a> {
             product(values, weights.clone(), rows);
         }
         if let Some(bias) = bias {
-            let [bias, to] = [bias, &y].map(|tensor| tensor.clone().into_buffer_arg());
+            let [bias, to] = [bias, y].map(|tensor| tensor.clone().into_buffer_arg());
             add_bias(&y.client, sizes, bias, to);
         }
-        y
     }
 }
 
 #[cfg(feature = "autodiff")]
 impl Expanded<'_> {
-    /// The gradient of the input, and those of coefficients without factors and base weights, if
-    /// they are wanted.
+    /// Writes the gradient of the input, and those of coefficients without factors and base weights,
+    /// if they are wanted.
     pub(super) fn gradients(
         &self,
         dy: &CubeTensor,
         dx: Option<&CubeTensor>,
-        [of_spline, of_base]: [Option<&CubeTensor>; 2],
+        of_weights: Option<&OfWeights>,
     ) {
-        let Self { tensors, geometry, layer, sizes, .. } = *self;
-        let (inputs, batch) = (geometry.in_features(), tensors.x.meta.shape()[0]);
-        let client = &tensors.x.client;
+        let Self { linear, layer, sizes, .. } = *self;
+        let (inputs, batch) = (linear.in_features(), linear.x.meta.shape()[0]);
+        let client = &linear.x.client;
         let dy = cast(dy.clone(), self.dtype);
         let most = inputs_of_part(layer, batch, self.dtype.size());
         for first in (0..inputs).step_by(most) {
@@ -135,24 +129,24 @@ impl Expanded<'_> {
                 product(dy.clone(), weights, of_values.clone());
                 contract(
                     client,
-                    geometry,
+                    linear.grid(),
                     layer,
                     sizes,
                     part,
                     self.elements(),
-                    tensors.x.clone().into_buffer_arg(),
+                    linear.x.clone().into_buffer_arg(),
                     of_values.into_buffer_arg(),
                     dx.clone().into_buffer_arg(),
                 );
             }
-            if let Some(of_spline) = of_spline {
+            if let Some(OfWeights { spline: of_spline, base: of_base }) = of_weights {
                 let values = transposed(self.bases(part, true));
                 let rows = part.inputs as usize * layer.rows();
-                let of_matrix = tensors.empty([rows, geometry.out_features()]);
+                let of_matrix = linear.empty([rows, linear.outputs()]);
                 product(values, dy.clone(), of_matrix.clone());
                 let destinations = WeightGradients {
                     spline: of_spline.clone().into_buffer_arg(),
-                    base: tensors.or_empty(of_base),
+                    base: linear.or_empty(of_base.as_ref()),
                 };
                 let of_matrix = of_matrix.into_buffer_arg();
                 unpack_gradients(client, layer, sizes, part, of_matrix, destinations);

@@ -1,0 +1,33 @@
+//! A pass of a linear layer on a GPU.
+
+use burn_cubecl::tensor::CubeTensor;
+
+/// What a pass reads in addition to the layer, and what it writes.
+#[derive(Clone)]
+pub(super) enum Pass {
+    /// From the input to the outputs.
+    Forward {
+        /// `[out_features]`.
+        bias: Option<CubeTensor>,
+        /// `[batch, out_features]`.
+        y: CubeTensor,
+    },
+    /// To the gradient of the input.
+    #[cfg(feature = "autodiff")]
+    InputGradient {
+        /// `[batch, out_features]`.
+        dy: CubeTensor,
+        /// `[batch, in_features]`.
+        dx: CubeTensor,
+    },
+    /// To the gradients of coefficients without their splines' factors, and of base weights.
+    #[cfg(feature = "autodiff")]
+    WeightGradient {
+        /// `[batch, out_features]`.
+        dy: CubeTensor,
+        /// `[in_features, bases, out_features]`.
+        spline: CubeTensor,
+        /// `[in_features, out_features]`.
+        base: Option<CubeTensor>,
+    },
+}
