@@ -22,13 +22,13 @@ pub(super) const CASES: [Case; 8] = [
     case("conv", "cube", "kernels and layers: convolutions with norms, pooling"),
     case("optim", "cube", "training step: updates of parameters"),
     case("precision", "cube", "precision: casts, norms of gradients, scaling of losses"),
-    case("trainer", "cube", "training step: whole steps, capture, checkpoints"),
+    case("trainer", "captured", "forward passes: recorded and replayed"),
     case("quant", "cube", "int8: products and networks"),
     case("cli", "cube", "commands: each task trains as on the CPU, resumes, and is used"),
 ];
 
 /// Features of these crates that their tests need, where they are declared.
-const EXTRAS: [&str; 3] = ["autodiff", "flex", "reference"];
+const EXTRAS: [&str; 4] = ["autodiff", "flex", "reference", "tracing"];
 
 /// The feature that turns our kernels on where a crate has none for a backend.
 const KERNELS: &str = "cube";

@@ -34,7 +34,6 @@ pub use backward::backward;
 #[cfg(any(feature = "flex", feature = "cube"))]
 pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
-pub(crate) use cpu::Uniform;
 #[cfg(feature = "every-kernel")]
 pub use cube::every_kernel;
 pub use cube_form::CubeForm;

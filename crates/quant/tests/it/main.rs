@@ -4,6 +4,8 @@ mod bad_networks;
 #[cfg(feature = "burn")]
 mod capture;
 mod codes;
+#[cfg(feature = "cube")]
+mod cube;
 mod depth_to_space;
 mod evaluation;
 #[cfg(feature = "burn")]
@@ -22,8 +24,6 @@ mod memory;
 mod modules;
 mod named_formats;
 mod network;
-#[cfg(feature = "cube")]
-mod on_gpus;
 mod onnx;
 #[cfg(feature = "burn")]
 mod output_lists;

@@ -212,7 +212,7 @@ mod tests {
     fn joined_pixels_follow_each_other_in_each_block() {
         // Two samples of two rows: rows of 2 and of 3 pixels, of 5 channels.
         let parts = [bytes(1, 4 * 2 * 5), bytes(2, 4 * 3 * 5)];
-        let mut right = Vec::new();
+        let mut right: Vec<u8> = Vec::new();
         for row in 0..4 {
             right.extend(&parts[0][10 * row..][..10]);
             right.extend(&parts[1][15 * row..][..15]);
