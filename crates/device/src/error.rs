@@ -26,7 +26,10 @@ pub enum DeviceError {
         feature: &'static str,
     },
     /// The backend is compiled in, and the device cannot be used.
-    #[error("device `{spec}` is not usable: {reason}")]
+    #[error(
+        "device `{spec}` is not usable: {reason}; install its driver, or choose another device: \
+         `probe` lists them"
+    )]
     NotUsable {
         /// The requested value.
         spec: DeviceSpec,

@@ -4,10 +4,10 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{FloatDType, Tensor};
 
+#[cfg(feature = "cube")]
+use crate::cube_gradient_parts::gradient_parts;
 use crate::error::PrecisionError;
 use crate::finite::first_non_finite;
-#[cfg(feature = "cube")]
-use crate::gradient_parts::gradient_parts;
 #[cfg(feature = "flex")]
 use crate::ops::Taken;
 

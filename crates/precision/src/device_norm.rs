@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 
 use crate::clip::square_sums;
 #[cfg(feature = "cube")]
-use crate::gradient_parts::gradient_parts;
+use crate::cube_gradient_parts::gradient_parts;
 
 /// The global norm of gradients and what follows from it, still on the device; in f32.
 #[derive(Debug, Clone)]

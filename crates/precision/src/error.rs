@@ -134,3 +134,14 @@ pub enum PrecisionError {
         found: usize,
     },
 }
+
+impl PrecisionError {
+    /// The same error with another name of the device, such as `wgpu:0`, for burn's description.
+    #[must_use]
+    pub fn on(mut self, name: &str) -> Self {
+        if let Self::UnsupportedDtype { device, .. } | Self::NoBf16Unit { device, .. } = &mut self {
+            name.clone_into(device);
+        }
+        self
+    }
+}

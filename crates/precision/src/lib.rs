@@ -3,12 +3,12 @@
 mod attempt;
 mod cast;
 mod clip;
+#[cfg(feature = "cube")]
+mod cube_gradient_parts;
 mod device_loss_scale;
 mod device_norm;
 mod error;
 mod finite;
-#[cfg(feature = "cube")]
-mod gradient_parts;
 mod islands;
 #[cfg(any(feature = "flex", feature = "cube"))]
 mod kernels;

@@ -77,13 +77,16 @@ pub(crate) mod tests {
         let device = Device::flex();
         let tensor = |values: &[f64], dtype: FloatDType| {
             let data = burn::tensor::TensorData::new(values.to_vec(), [values.len()]);
-            Tensor::<1>::from_data(data.convert_dtype(dtype.into()), &device)
+            Tensor::<1>::from_data(data, &device).cast(dtype)
         };
         let third = 1.0 / 3.0;
         let before = reads();
         let read = Packed::read_all(vec![
             Packed::of(vec![tensor(&[1.0, 2.0], FloatDType::F32), tensor(&[], FloatDType::F32)]),
-            Packed::of(vec![tensor(&[0.5], FloatDType::F16), tensor(&[third], FloatDType::F64)]),
+            Packed::of(vec![
+                tensor(&[0.5], FloatDType::F16),
+                tensor(&[1.0], FloatDType::F64).div_scalar(3.0),
+            ]),
         ]);
         assert_eq!(reads() - before, 1);
         assert_eq!(read, [vec![vec![1.0, 2.0], vec![]], vec![vec![0.5], vec![third]]]);

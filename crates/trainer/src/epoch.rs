@@ -8,7 +8,7 @@ use updraft_precision::LossScaler;
 
 use crate::bn_recompute::{recompute_batch_norms, switched_off_layers};
 use crate::comparison::Comparisons;
-use crate::decisions::{Decision, Decisions};
+use crate::decisions::Decisions;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::{Evaluated, score_stream};
@@ -20,12 +20,13 @@ use crate::read_interval::ReadInterval;
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings};
-use crate::step::{Placed, StepAt, StepOutcome, train_step_on_ranks};
+use crate::step::{Placed, StepAt, train_step_on_ranks};
 use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 use crate::transfer::Upload;
-use crate::unread::{UnreadUpdate, submit_step};
+use crate::unread::submit_step;
+use crate::update_numbers::Numbers;
 
 /// The settings and state shared by all epochs of a run.
 pub(crate) struct Course<'a, T, B> {
@@ -53,29 +54,6 @@ pub(crate) struct Pass<S> {
     pub(crate) score: S,
     left_out: usize,
     train_us: u64,
-}
-
-/// The numbers of an update.
-enum Numbers<S> {
-    Read(StepOutcome<S>),
-    /// They are read later, with those of other updates.
-    Unread(Box<UnreadUpdate>),
-}
-
-impl<S> Numbers<S> {
-    /// Adds the model to the average of the parameters unless the update was skipped.
-    fn average<M: Module>(&self, ema: &mut Ema<M>, model: &M) {
-        match self {
-            Self::Read(outcome) if outcome.skipped.is_some() => {}
-            Self::Read(_) => ema.update(model),
-            Self::Unread(update) => match &update.decision {
-                Some(Decision { is_applied, pull: Some(pull), .. }) => {
-                    ema.update_if(is_applied, pull, model);
-                }
-                _ => ema.update(model),
-            },
-        }
-    }
 }
 
 impl<M: Module> Run<M> {

@@ -52,6 +52,7 @@ mod task;
 mod tensors;
 mod transfer;
 mod unread;
+mod update_numbers;
 
 // Tasks and data.
 pub use converted::Converted;

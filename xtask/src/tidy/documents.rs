@@ -5,7 +5,7 @@ use crate::tidy::device_record::RECORD;
 use crate::tidy::workspace::Workspace;
 
 /// Folders that a run or a build creates, and the record that tests on a device write.
-const MADE: [&str; 4] = ["runs/", "target/", "data/", RECORD];
+const MADE: [&str; 6] = ["runs/", "target/", "data/", "kernel-choices/", "updraft-own/", RECORD];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     workspace

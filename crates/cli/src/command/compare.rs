@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 use updraft_data::read_regular;
 use updraft_run::{Plan, Registry, RunLock};
@@ -48,7 +49,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The device of every arm: auto, flex, cuda:0, ... (`probe` lists them)
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     device: Option<String>,
     /// Change one value in every arm, such as --set train.epochs=3;
     /// KEY= removes a key (repeatable)
@@ -73,12 +74,6 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// The settings of every arm, `--device` first.
-    fn sets_of_all(&self) -> Vec<String> {
-        let device = self.device.iter().map(|device| format!("device={device}"));
-        device.chain(self.sets.iter().cloned()).collect()
-    }
-
     /// The folder of the runs of an arm and a seed.
     fn folder(&self, arm: usize, seed: u64) -> PathBuf {
         self.runs.join(format!("arm-{}-seed-{seed}", arm + 1))
@@ -121,7 +116,7 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
         let config = ConfigArgs {
             config: Some(args.config.clone()),
             data: args.data.clone(),
-            device: None,
+            device: args.device.clone(),
             sets: settings(args, arm),
             profile: args.profile.clone(),
         };
@@ -345,8 +340,8 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let config = ConfigArgs {
         config: Some(args.config.clone()),
         data: args.data.clone(),
-        device: None,
-        sets: [args.sets_of_all(), words(&args.arms[best])].concat(),
+        device: args.device.clone(),
+        sets: [args.sets.clone(), words(&args.arms[best])].concat(),
         profile: args.profile.clone(),
     };
     crate::program::next(&format!("train{}", config.words()));
@@ -355,7 +350,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
 
 /// The settings of an arm at the first seed.
 fn settings(args: &CompareArgs, arm: &str) -> Vec<String> {
-    let mut settings = args.sets_of_all();
+    let mut settings = args.sets.clone();
     settings.extend(words(arm));
     settings.push("seed=1".to_owned());
     settings

@@ -21,7 +21,8 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Print the keys of a task with their defaults and meanings instead, in Markdown
-    #[arg(long, value_name = "TASK", conflicts_with_all = ["config", "data", "sets", "profile"])]
+    #[arg(long, value_name = "TASK",
+          conflicts_with_all = ["config", "data", "device", "sets", "profile"])]
     keys: Option<String>,
 }
 

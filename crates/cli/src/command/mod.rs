@@ -41,6 +41,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use updraft_device::{DeviceSpec, Selection};
 use updraft_distributed::{Collective, Shared};
 use updraft_run::{
@@ -65,7 +66,7 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) device: Option<String>,
     /// Change one value of the config, such as --set train.epochs=3;
     /// KEY= removes a key (repeatable)
@@ -102,7 +103,9 @@ impl ConfigArgs {
             if self.data.is_some() {
                 error = error.caused_by("--data", "data.dir");
             }
-            if self.device.is_some() {
+            // A setting has the last word.
+            let sets_device = |set: &String| set.split('=').next().map(str::trim) == Some("device");
+            if self.device.is_some() && !self.sets.iter().any(sets_device) {
                 error = error.caused_by("--device", "device");
             }
             error

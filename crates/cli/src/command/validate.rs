@@ -165,7 +165,8 @@ impl ValidateArgs {
                     policy != run.plan.precision,
                     "--against is `{text}`, the precision of the run: name another one"
                 );
-                policy.check_device(&run.device)?;
+                let name = run.selection.id.to_string();
+                policy.check_device(&run.device).map_err(|error| error.on(&name))?;
                 Opened::Precision(policy)
             }
             Against::Recompute(recompute) => Opened::Recompute(recompute),

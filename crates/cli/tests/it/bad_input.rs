@@ -270,6 +270,14 @@ fn an_unknown_device_is_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let words = ["--device: `device` is \"abacus\"; it must be `auto`"];
     refused(dir.path(), &["train", "--device", "abacus"], &words);
+    refused(dir.path(), &["explain", "--device", "abacus"], &words);
+    refused(dir.path(), &["warm-up", "--device", ""], &["--device <DEVICE>"]);
+    let keys = ["explain", "--keys", "tables", "--device", "flex"];
+    refused(dir.path(), &keys, &["cannot be used with"]);
+    // A setting has the last word, and is the one that the error names.
+    let both = ["train", "--device", "flex", "--set", "device=abacus"];
+    let said = refused(dir.path(), &both, &["`device` is \"abacus\""]);
+    assert!(!said.stderr.contains("--device: "), "{}", said.stderr);
     let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
     let run = run.to_str().expect("text");
     for command in [&["eval", run][..], &["predict", run, "a.png"], &["verify"]] {

@@ -10,6 +10,7 @@ use crate::command::{Small, TASKS, config, json, metrics, succeed};
 use crate::determinism::tensors;
 
 /// What to write after `--device` for the first GPU, or `None` with a message.
+#[expect(clippy::print_stderr, reason = "why a test passed without a device")]
 fn gpu() -> Option<String> {
     let inventory = updraft_device::probe();
     let is_gpu = |backend: Backend| !matches!(backend, Backend::Flex | Backend::CubeclCpu);

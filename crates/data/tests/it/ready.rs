@@ -61,7 +61,7 @@ fn wait_until_ready(epoch: &Epoch) {
 
 #[test]
 fn a_batch_of_workers_is_ready_when_it_was_prepared_and_one_without_workers_always() {
-    let config = GeneratedConfig::new(Cue::Both, 12).with_size(16, 16);
+    let config = GeneratedConfig::new(Cue::Both, 16).with_size(16, 16);
     let drawn = GeneratedImages::try_new(config).unwrap();
     let (is_open, changed) = (Mutex::new(true), Condvar::new());
     let source = Arc::new(Gated { drawn, is_open, changed });
@@ -77,7 +77,7 @@ fn a_batch_of_workers_is_ready_when_it_was_prepared_and_one_without_workers_alwa
     // Before anything may fail: a worker that waits for the gate never ends.
     source.set(true);
     assert!(!was_ready);
-    for batch in 0..3 {
+    for batch in 0..4 {
         wait_until_ready(&epoch);
         assert_eq!(epoch.next().unwrap().unwrap().len(), 4, "{batch}");
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::contents::{CacheContents, TUNED, contents_of};
 use super::database;
@@ -201,15 +202,19 @@ fn stored_choices(origin: &KernelOrigin, stored: Option<&Path>) -> StoredChoices
 fn new_folder(root: &Path) -> io::Result<(PathBuf, (PathBuf, File))> {
     fs::create_dir_all(root)?;
     remove_left_over(root);
-    let mut number = 0_u64;
+    // A name that was used before could belong to a process that removes what is left over.
+    let mut number = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
     loop {
         let folder = root.join(format!("{}-{number}", std::process::id()));
         let lock = lock_of(&folder);
         // The lock comes before the folder: a folder whose lock nothing holds is left over.
         match OpenOptions::new().write(true).create_new(true).open(&lock) {
             Ok(file) => {
-                file.lock()?;
-                fs::create_dir(&folder)?;
+                // A file system may have no locks, or be full.
+                if let Err(cause) = file.lock().and_then(|()| fs::create_dir(&folder)) {
+                    let _ = fs::remove_file(&lock);
+                    return Err(cause);
+                }
                 return Ok((folder, (lock, file)));
             }
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => number += 1,
@@ -223,8 +228,9 @@ fn remove_left_over(root: &Path) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for folder in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         let lock = lock_of(&folder);
-        let opened = OpenOptions::new().write(true).open(&lock);
-        if opened.is_ok_and(|file| file.try_lock().is_ok()) {
+        let Ok(file) = OpenOptions::new().write(true).open(&lock) else { continue };
+        // Held until both are removed.
+        if file.try_lock().is_ok() {
             remove(&folder, &lock);
         }
     }

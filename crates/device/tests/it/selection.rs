@@ -75,7 +75,11 @@ fn an_explicit_choice_never_falls_back() {
     let message = chosen("cuda:0", entries()).expect_err("refused").to_string();
     assert_eq!(message, "device `cuda:0` needs the cargo feature `cuda`");
     let message = chosen("wgpu", entries()).expect_err("refused").to_string();
-    assert_eq!(message, "device `wgpu` is not usable: no driver");
+    assert_eq!(
+        message,
+        "device `wgpu` is not usable: no driver; install its driver, or choose another device: \
+         `probe` lists them"
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The kernels as operations on burn's tensors.
 
 #[cfg(feature = "cube")]
-mod controlled;
-#[cfg(feature = "cube")]
 mod cube;
+#[cfg(feature = "cube")]
+mod cube_controlled;
 #[cfg(any(feature = "flex", feature = "cube"))]
 mod extension;
 #[cfg(feature = "flex")]
@@ -13,7 +13,7 @@ mod fused;
 mod listed;
 
 #[cfg(feature = "cube")]
-pub(crate) use controlled::{
+pub(crate) use cube_controlled::{
     adamw_control, adamw_controlled, sgd_controlled, sgd_with_momentum_controlled,
 };
 #[cfg(any(feature = "flex", feature = "cube"))]

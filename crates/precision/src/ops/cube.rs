@@ -6,7 +6,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::parts::{Norm, NormBackend};
+use super::cube_parts::{Norm, NormBackend};
 use crate::kernels::cube::{self, NormBuffers};
 
 impl NormBackend for CubeBackend {

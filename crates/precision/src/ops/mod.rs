@@ -3,11 +3,11 @@
 #[cfg(feature = "cube")]
 mod cube;
 #[cfg(feature = "cube")]
-mod parts;
+mod cube_parts;
 #[cfg(feature = "flex")]
 mod square_sums;
 
 #[cfg(feature = "cube")]
-pub(crate) use parts::Parts;
+pub(crate) use cube_parts::Parts;
 #[cfg(feature = "flex")]
 pub(crate) use square_sums::Taken;

@@ -5,7 +5,7 @@ mod attention;
 mod axes;
 mod constant;
 #[cfg(feature = "cube")]
-mod device;
+mod cube;
 mod error;
 mod in_burn;
 mod norm;
@@ -16,7 +16,7 @@ mod tensors;
 mod view;
 
 #[cfg(all(test, feature = "cube"))]
-pub(crate) use device::client_of;
+pub(crate) use cube::client_of;
 pub use error::{CaptureError, Place};
 pub(crate) use reader::{Meaning, Reader};
 pub use tensors::{Shapes, Tensors};

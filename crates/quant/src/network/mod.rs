@@ -4,7 +4,7 @@ mod assignment;
 mod buffers;
 mod calibration;
 #[cfg(feature = "cube")]
-mod device;
+mod cube;
 mod ends;
 mod equalization;
 mod error;
@@ -33,7 +33,7 @@ mod workspace;
 
 pub use assignment::{Assignment, BudgetError};
 #[cfg(feature = "cube")]
-pub use device::{DeviceError, DeviceInt8Network};
+pub use cube::{DeviceError, DeviceInt8Network};
 pub use error::QuantizeError;
 pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};
 pub(crate) use exact::Exact;

@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use updraft_data::Part;
 use updraft_device::{Applied, Selection, applied};
 use updraft_distributed::{Collective, Shared};
+use updraft_precision::PrecisionError;
 use updraft_trainer::{
     Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
     checkpoint_step, evaluate, metric_specs,
@@ -177,7 +178,8 @@ pub(super) fn train<W: Workload>(
     device.seed(plan.seed);
     let model = *new_model(workload, plan, &device, resumed.is_some())?;
     let policy = plan.precision;
-    policy.check_device(&device).map_err(TrainError::from)?;
+    let named = |error: PrecisionError| TrainError::from(error.on(&selection.id.to_string()));
+    policy.check_device(&device).map_err(named)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
     let parameters = trained_parameters(&model);
     let multiply_adds = workload.multiply_adds(&model);

@@ -26,7 +26,7 @@ pub(super) fn add_up(numbers: &mut Shared<[f32]>) {
 /// ones, for all units.
 ///
 /// # Source
-/// Chan, Golub and LeVeque 1979, equation 2.1.
+/// Chan, Golub and `LeVeque` 1979, equation 2.1.
 #[cube]
 pub(super) fn merge(
     counts: &mut Shared<[f32]>,

@@ -211,6 +211,7 @@ impl Case {
         self.compare(&self.run(device, None));
     }
 
+    #[expect(clippy::print_stdout, reason = "which case failed")]
     pub(super) fn compare(&self, actual: &Results<f32>) {
         for ((name, actual), expected) in NAMES.iter().zip(actual).zip(&self.expected()) {
             println!("{name} of {:?}, by {:?}, {:?}", self.dims, self.by, self.activation);

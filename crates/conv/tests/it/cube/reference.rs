@@ -29,7 +29,7 @@ fn results_and_gradients_are_those_of_the_definition_for_every_activation() {
 fn results_and_gradients_are_those_of_the_definition_for_odd_sizes() {
     for device in gpus().into_iter().map(Device::autodiff) {
         // One of everything; below, at and above the units of a cube; several parts of a channel,
-        // whose ends lie inside of planes.
+        // whose ends lie inside planes.
         for dims in [
             [1, 1, 1],
             [1, 4, 33],

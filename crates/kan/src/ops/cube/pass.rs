@@ -4,6 +4,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// What a pass reads in addition to the layer, and what it writes.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "one value a pass, which is not stored")]
 pub(super) enum Pass {
     /// From the input to the outputs.
     Forward {

@@ -51,6 +51,7 @@ fn a_training_step_of_a_large_batch_needs_a_tenth_of_the_plain_paths_memory() {
 }
 
 /// A step of 512 inputs and outputs over 20 intervals.
+#[expect(clippy::print_stdout, reason = "the figures behind the bound")]
 fn check_step(batch: usize) {
     for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanLinearConfig::new(512, 512).with_intervals(20);
