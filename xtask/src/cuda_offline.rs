@@ -128,7 +128,8 @@ fn called(program: &Path, arguments: &[&str]) -> Result<(), String> {
     Err(format!("`{} {}` failed ({status})", program.display(), arguments.join(" ")))
 }
 
-/// The kernels of all crates.
+/// The kernels of the crates that have a list of them, the feature `every-kernel`; prints the crates
+/// that have kernels and no list.
 fn of_sources() -> Result<Vec<Kernel>, String> {
     let mut kernels = Vec::new();
     let crates = root().join("crates");
@@ -136,7 +137,18 @@ fn of_sources() -> Result<Vec<Kernel>, String> {
     for entry in entries {
         let path = entry.map_err(|error| format!("`crates/`: {error}"))?.path();
         let folder = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        collect(&path.join("src"), &folder, &mut kernels)?;
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap_or_default();
+        let mut found = Vec::new();
+        collect(&path.join("src"), &folder, &mut found)?;
+        if manifest.lines().any(|line| line.starts_with("every-kernel = ")) {
+            kernels.extend(found);
+        } else if !found.is_empty() {
+            print(&format!(
+                "crates/{folder}: {} kernels are not compiled, because it has no feature \
+                 `every-kernel`",
+                found.len()
+            ));
+        }
     }
     kernels.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(kernels)

@@ -31,7 +31,7 @@ mod winograd;
 
 pub use activation::Activation;
 pub use backward::backward;
-#[cfg(any(feature = "flex", feature = "cube"))]
+#[cfg(any(feature = "flex", feature = "cube", feature = "every-kernel"))]
 pub(crate) use conv::Shapes;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 #[cfg(feature = "every-kernel")]

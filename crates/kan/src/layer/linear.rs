@@ -34,6 +34,7 @@ pub struct KanLinear {
 }
 
 impl KanLinear {
+    #[allow(clippy::default_constructed_unit_structs, reason = "no unit struct with `flex`")]
     pub(crate) fn new(
         spline: Param<Tensor<3>>,
         base: Option<Param<Tensor<2>>>,

@@ -6,11 +6,12 @@ use cubecl::prelude::*;
 
 use super::expanded::{add_bias, contract, pack_weights, unpack_gradients, write_bases};
 use super::{
-    CubeLayer, Inputs, Part, Sizes, WeightGradients, bias_gradient, dense, expanded, forward,
-    input_gradient, scaler_gradient, tensor_cores, weight_gradient,
+    ConvImages, CubeLayer, Inputs, LayerGrid, Part, Rows, Sizes, WeightGradients, add_part,
+    bias_gradient, dense, expanded, fold, forward, gather_patches, gather_rows, input_gradient,
+    scaler_gradient, scatter_rows, tensor_cores, weight_gradient,
 };
 use crate::grid::{Grid, Outside};
-use crate::kernels::{Activation, CubeForm, LayerGeometry};
+use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry, CubeForm};
 
 /// The sizes of every pass; kernels are compiled for the kind of a layer, not for these.
 const BATCH: u32 = 256;
@@ -23,6 +24,8 @@ const NUMBERS: usize = 1 << 20;
 struct Kind {
     intervals: usize,
     degree: usize,
+    /// Whether each input has knots of its own.
+    is_uneven: bool,
     outside: Outside,
     /// The function of the base branch, if there is one.
     activation: Option<Activation>,
@@ -30,11 +33,13 @@ struct Kind {
     has_bias: bool,
 }
 
-/// Few intervals and many, the degrees, the rules outside the domain, and all optional parameters.
-const KINDS: [Kind; 4] = [
+/// Few intervals and many, bases in closed form and by the recursion, the rules outside the domain,
+/// and all optional parameters.
+const KINDS: [Kind; 6] = [
     Kind {
         intervals: 5,
         degree: 3,
+        is_uneven: false,
         outside: Outside::Zero,
         activation: Some(Activation::Silu),
         is_scaled: true,
@@ -43,6 +48,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         intervals: 20,
         degree: 3,
+        is_uneven: false,
         outside: Outside::Clamp,
         activation: Some(Activation::Relu),
         is_scaled: true,
@@ -51,15 +57,35 @@ const KINDS: [Kind; 4] = [
     Kind {
         intervals: 8,
         degree: 2,
+        is_uneven: false,
         outside: Outside::Extend,
         activation: Some(Activation::Identity),
         is_scaled: false,
         has_bias: true,
     },
+    Kind {
+        intervals: 5,
+        degree: 5,
+        is_uneven: false,
+        outside: Outside::Extend,
+        activation: Some(Activation::Silu),
+        is_scaled: true,
+        has_bias: true,
+    },
+    Kind {
+        intervals: 20,
+        degree: 3,
+        is_uneven: true,
+        outside: Outside::Zero,
+        activation: Some(Activation::Silu),
+        is_scaled: true,
+        has_bias: false,
+    },
     // More than the forms of all bases hold in registers.
     Kind {
         intervals: 60,
         degree: 1,
+        is_uneven: false,
         outside: Outside::Zero,
         activation: None,
         is_scaled: false,
@@ -74,27 +100,53 @@ const KINDS: [Kind; 4] = [
 /// Never on a device that supports f32; forms that it does not support are left out.
 pub fn every_kernel(client: &Client, buffer: &dyn Fn(usize) -> BufferArg) {
     for kind in KINDS {
-        let grid = Grid::uniform(-1.0, 1.0, kind.intervals, kind.degree);
-        let grid = grid.expect("a domain that is not empty").with_outside(kind.outside);
+        let grid = kind.grid();
         let features = FEATURES as usize;
-        let activation = kind.activation.unwrap_or_default();
-        let geometry = LayerGeometry::try_new(grid, features, features, activation);
-        let geometry = geometry.expect("few features");
-        let has_base = kind.activation.is_some();
-        let layer = CubeLayer::new(&geometry, has_base, kind.is_scaled, kind.has_bias);
-        let sizes = Sizes::new(&geometry, BATCH as usize);
-        let launches = Launches { client, buffer, geometry: &geometry, layer, sizes };
+        let layer = CubeLayer::new(&grid, kind.activation, kind.is_scaled, kind.has_bias);
+        let sizes = Sizes::new(layer, BATCH as usize, features, features);
+        let launches = Launches { client, buffer, grid: &grid, layer, sizes };
         launches.of_products();
         launches.of_expanded();
         launches.of_parameters();
     }
+    of_convolutions(client, buffer);
+}
+
+impl Kind {
+    fn grid(&self) -> Grid {
+        let &Self { intervals, degree, .. } = self;
+        let grid = if self.is_uneven {
+            let knots = (0..=intervals + 2 * degree).map(|knot| (knot * knot) as f32);
+            let knots = std::iter::repeat_n(knots, FEATURES as usize).flatten().collect();
+            Grid::per_feature(FEATURES as usize, knots, intervals, degree)
+        } else {
+            Grid::uniform(-1.0, 1.0, intervals, degree)
+        };
+        grid.expect("ascending knots").with_outside(self.outside)
+    }
+}
+
+/// What a convolution launches around the passes of linear layers, a line for each kernel.
+fn of_convolutions(client: &Client, buffer: &dyn Fn(usize) -> BufferArg) {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).expect("ascending knots");
+    let axes = [ConvAxis { padding: 1, ..ConvAxis::new(3) }; 2];
+    let branch = BaseBranch::ConvOfActivation;
+    let geometry = ConvGeometry::try_new(grid, [8, 16], 2, &axes, Activation::Silu, branch);
+    let images = ConvImages::new(&geometry.expect("few channels"), 4, &[16, 16]);
+    let rows = Rows { first: 0, count: BATCH, group: 1, channels: 4, outputs: 8 };
+    let any = || buffer(NUMBERS);
+    gather_patches(client, images, rows, any(), any());
+    scatter_rows(client, images, rows, any(), any());
+    gather_rows(client, images, rows, any(), any());
+    fold(client, images, rows, any(), any());
+    add_part(client, NUMBERS, any(), any());
 }
 
 /// The launches of a layer.
 struct Launches<'a> {
     client: &'a Client,
     buffer: &'a dyn Fn(usize) -> BufferArg,
-    geometry: &'a LayerGeometry,
+    grid: &'a Grid,
     layer: CubeLayer,
     sizes: Sizes,
 }
@@ -103,6 +155,10 @@ impl Launches<'_> {
     /// Any buffer: none is read.
     fn any(&self) -> BufferArg {
         (self.buffer)(NUMBERS)
+    }
+
+    fn grid(&self) -> LayerGrid<'_> {
+        LayerGrid { grid: self.grid, knots: self.any() }
     }
 
     fn inputs(&self) -> Inputs {
@@ -115,7 +171,7 @@ impl Launches<'_> {
 
     /// The forms of our own products, a line for each kernel.
     fn of_products(&self) {
-        let &Self { client, geometry, layer, sizes, .. } = self;
+        let &Self { client, layer, sizes, .. } = self;
         let on_tensor_cores = |form| {
             tensor_cores::numbers(form)
                 .is_some_and(|numbers| tensor_cores::is_for(client, layer, numbers))
@@ -132,17 +188,17 @@ impl Launches<'_> {
             // The forms of tensor cores pack the weights before a pass.
             let packed = || Some([self.any(), self.any()]);
             let [x, y, dx, dy] = [(); 4].map(|()| self.any());
-            let inputs = self.inputs();
-            forward(client, form, geometry, layer, sizes, inputs, packed(), self.any(), y);
-            let inputs = self.inputs();
-            input_gradient(client, form, geometry, layer, sizes, inputs, packed(), self.any(), dx);
-            weight_gradient(client, form, geometry, layer, sizes, x, dy, self.gradients());
+            let (grid, inputs) = (self.grid(), self.inputs());
+            forward(client, form, grid, layer, sizes, inputs, packed(), self.any(), y);
+            let (grid, inputs) = (self.grid(), self.inputs());
+            input_gradient(client, form, grid, layer, sizes, inputs, packed(), self.any(), dx);
+            weight_gradient(client, form, self.grid(), layer, sizes, x, dy, self.gradients());
         }
     }
 
     /// The forms of expanded bases, a line for each kernel.
     fn of_expanded(&self) {
-        let &Self { client, geometry, layer, sizes, .. } = self;
+        let &Self { client, grid, layer, sizes, .. } = self;
         let part = Part { first_sample: 0, samples: BATCH, first_input: 0, inputs: FEATURES };
         for (form, kind) in [
             (CubeForm::Expanded, FloatKind::F32),
@@ -155,12 +211,12 @@ impl Launches<'_> {
             let numbers = ElemType::Float(kind);
             for is_for_gradients in [false, true] {
                 let (x, to) = (self.any(), self.any());
-                write_bases(client, geometry, layer, sizes, part, numbers, is_for_gradients, x, to);
+                write_bases(client, grid, layer, sizes, part, numbers, is_for_gradients, x, to);
             }
             let weights = [self.any(), self.any(), self.any()];
             pack_weights(client, layer, sizes, part, numbers, weights, self.any());
             let (x, of_values, dx) = (self.any(), self.any(), self.any());
-            contract(client, geometry, layer, sizes, part, numbers, x, of_values, dx);
+            contract(client, grid, layer, sizes, part, numbers, x, of_values, dx);
         }
         unpack_gradients(client, layer, sizes, part, self.any(), self.gradients());
         add_bias(client, sizes, self.any(), self.any());

@@ -25,6 +25,6 @@ pub use kernel_cost::{Cubes, KernelCost};
 pub(crate) use layer::CubeLayer;
 #[cfg(feature = "burn")]
 pub(crate) use layer::MOST_DEGREE;
-#[cfg(feature = "cube")]
+#[cfg(any(feature = "cube", feature = "every-kernel"))]
 pub(crate) use layer::Spacing;
 pub(crate) use pass::Pass;
