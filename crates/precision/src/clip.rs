@@ -51,7 +51,7 @@ pub fn clip_global_norm<M: Module>(
 /// Where all gradients are in f32 on burn's `flex`, one kernel reads each of them once, with the
 /// feature `flex`; on a GPU, with the feature of its backend, one launch reads each of them, and
 /// one more adds the sums of their parts. Otherwise burn's operations compute the sums, and
-/// [`norm_reason`](crate::norm_reason) returns why. They differ by rounding, and none depends on
+/// [`norm_reason`](crate::norm_reason()) returns why. They differ by rounding, and none depends on
 /// the number of threads.
 ///
 /// # Shapes

@@ -30,7 +30,7 @@ pub struct DeviceNorm {
 /// On a GPU, with the feature of its backend, one launch reads each gradient once, and one more
 /// computes all three numbers from the sums of their parts. Gradients that are not stored row by
 /// row, or in a narrow dtype, take a launch more. Elsewhere, and for f64, operations on tensors
-/// compute the same up to rounding. [`norm_reason`](crate::norm_reason) returns why.
+/// compute the same up to rounding. [`norm_reason`](crate::norm_reason()) returns why.
 ///
 /// Sums are taken in f32, by parts and pairs, in an order that depends on the sizes alone.
 ///
