@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 
 mod closeness;
+#[cfg(feature = "cube")]
+mod cube_launches;
 #[cfg(feature = "burn")]
 mod devices;
 #[cfg(feature = "burn")]
@@ -17,6 +19,8 @@ pub use scattered::{scattered, scattered_to};
 pub use tolerance::Tolerance;
 
 // Devices and gradients of burn.
+#[cfg(feature = "cube")]
+pub use cube_launches::launches;
 #[cfg(feature = "burn")]
 pub use devices::{Alone, Devices, IntoDevices, alone, autodiff_devices, devices, gpus};
 #[cfg(feature = "burn")]

@@ -79,20 +79,22 @@ impl<M: Module> Run<M> {
             None => course.data.train.epoch(epoch),
         };
         let moves_ahead = settings.transfer.is_ahead(device);
-        let mut ahead = None;
+        let mut ahead: Option<Placed<T::Input, T::Target>> = None;
         // The wait for a batch that is moved ahead counts for the step that uses it.
         let mut ahead_wait_us = 0;
         loop {
             let at_us = micros(course.started);
             let waiting = Instant::now();
-            let mut first: Option<Placed<T::Input, T::Target>> = ahead.take();
-            let missing = settings.accumulate - usize::from(first.is_some());
-            let batches = match take(&mut *stream, missing) {
-                Ok(batches) => batches,
-                Err(cause) => {
+            let taken = ahead.take().transpose().and_then(|first| {
+                let missing = settings.accumulate - usize::from(first.is_some());
+                Ok((first, take(&mut *stream, missing).map_err(failed)?))
+            });
+            let (mut first, batches) = match taken {
+                Ok(taken) => taken,
+                Err(error) => {
                     let state = (&mut scaler, ema.as_mut());
                     self.report_unread(course, unread, state, &mut pass, ranks, watch)?;
-                    return Err(failed(cause));
+                    return Err(error);
                 }
             };
             if first.is_none() && batches.is_empty() {
@@ -120,7 +122,7 @@ impl<M: Module> Run<M> {
             // one.
             let mut on_device = std::iter::from_fn(|| {
                 if let Some(batch) = first.take() {
-                    return Some(batch);
+                    return Some(Ok(batch));
                 }
                 if let Some(batch) = batches.next() {
                     return Some(placed(batch));

@@ -284,7 +284,7 @@ mod tests {
     use crate::device_read::tests::reads;
     use crate::{
         BatchStream, Control, Counted, EmaConfig, EpochStream, Event, Lookahead, Losses,
-        OptimizerConfig, Run, RunData, RunSettings, StepContext, StepReport, StreamError,
+        OptimizerConfig, Run, RunData, RunSettings, StepContext, StepReport, StreamError, Transfer,
         list_checkpoints, mean_squared_error,
     };
 
@@ -357,6 +357,31 @@ mod tests {
         }
     }
 
+    /// The same, of which the sixth batch cannot be delivered.
+    struct Broken(Pairs);
+
+    impl BatchStream<Vec<[f32; 2]>> for Broken {
+        fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<Vec<[f32; 2]>> + '_> {
+            let fails = |(at, batch): (usize, Result<_, StreamError>)| match at {
+                5 => Err("a broken file".into()),
+                _ => batch,
+            };
+            Box::new(Counted::new(self.0.epoch(epoch).enumerate().map(fails)))
+        }
+
+        fn batches(&self) -> usize {
+            self.0.batches()
+        }
+
+        fn samples(&self) -> usize {
+            self.0.samples()
+        }
+
+        fn batch(&self) -> usize {
+            self.0.batch()
+        }
+    }
+
     struct Outcome {
         weights: Result<Vec<f32>, TrainError>,
         reports: Vec<StepReport>,
@@ -365,7 +390,11 @@ mod tests {
         saved: Vec<u64>,
     }
 
-    fn train(read_every: u64, change: &dyn Fn(&mut RunSettings), stream: &Pairs) -> Outcome {
+    fn train(
+        read_every: u64,
+        change: &dyn Fn(&mut RunSettings),
+        stream: &dyn BatchStream<Vec<[f32; 2]>>,
+    ) -> Outcome {
         let folder = tempfile::tempdir().expect("a folder");
         let device = Device::flex().autodiff();
         device.seed(1);
@@ -635,6 +664,28 @@ mod tests {
         let expected = ["the loss", "the gradients"].map(|what| Some(format!("{what}; {unknown}")));
         assert_eq!(skipped[1..3], expected);
         assert!(skipped[0].is_none() && skipped[3].is_none());
+    }
+
+    #[test]
+    fn updates_before_a_batch_that_cannot_be_delivered_are_reported() {
+        let _alone = alone();
+        let stream = Broken(Pairs { odd: None });
+        for (read_every, transfer, accumulate, expected) in [
+            (1, Transfer::WhenUsed, 1, 5),
+            (1, Transfer::Ahead, 1, 5),
+            (4, Transfer::WhenUsed, 1, 5),
+            (4, Transfer::Ahead, 1, 5),
+            (4, Transfer::Ahead, 5, 1),
+        ] {
+            let change = |settings: &mut RunSettings| {
+                (settings.transfer, settings.accumulate) = (transfer, accumulate);
+            };
+            let outcome = train(read_every, &change, &stream);
+            let message = outcome.weights.expect_err("a batch is missing").to_string();
+            assert!(message.contains("a broken file"), "{message}");
+            let case = format!("{read_every}, {transfer:?}, {accumulate}");
+            assert_eq!(outcome.reports.len(), expected, "{case}");
+        }
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! The kernels for GPUs, on every device that is found.
 
-use std::sync::{Arc, Mutex};
-
 use burn::optim::Optimizer;
 use burn::tensor::{DType, Device, Tensor};
-use cubecl::logging::{LaunchObservation, LaunchObserver};
 use updraft_optim::{AdamW, AdamWState, Sgd, controlled, plain_reason, takes_control};
-use updraft_testing::{Numbers, gpus, relative_error, scattered};
+use updraft_testing::{Numbers, gpus, launches, relative_error, scattered};
 
 use crate::control::control;
 use crate::sgd::SETTINGS;
@@ -218,29 +215,6 @@ fn empty_parameters_stay_empty() {
     }
 }
 
-/// The types of the kernels that were launched.
-#[derive(Default)]
-struct Launched(Mutex<Vec<&'static str>>);
-
-impl LaunchObserver for Launched {
-    fn launched(&self, kernel: &'static str) {
-        self.0.lock().expect("no test panicked with it").push(kernel);
-    }
-}
-
-/// The result of some work, and the kernels that were launched meanwhile: by it alone, because
-/// [`gpus`] holds off all other tests on GPUs.
-fn observe<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
-    device.sync().expect("the device works");
-    let launched = Arc::new(Launched::default());
-    let observation = LaunchObservation::new(launched.clone());
-    let result = work();
-    device.sync().expect("the device works");
-    drop(observation);
-    let kernels = launched.0.lock().expect("no test panicked with it").clone();
-    (result, kernels)
-}
-
 #[test]
 fn an_update_is_one_launch_for_a_parameter_in_its_memory() {
     for device in gpus() {
@@ -250,7 +224,7 @@ fn an_update_is_one_launch_for_a_parameter_in_its_memory() {
         let (parameter, state) = AdamW::new().step(RATE, start.0, first, start.1);
         let gradient = tensor(3, [30, 50], &device);
         let (_, launched) =
-            observe(&device, || AdamW::new().step(RATE, parameter, gradient, state));
+            launches(&device, || AdamW::new().step(RATE, parameter, gradient, state));
         assert_eq!(launched.len(), 1, "{launched:?}");
         assert!(launched[0].contains("::adamw_step::"), "{launched:?}");
     }
@@ -265,7 +239,7 @@ fn under_a_control_parameters_of_one_history_share_one_launch_more() {
             let control = control(1.0, true, applied, &device);
             let mut gradients =
                 [seed, seed + 1].map(|seed| tensor(seed, [30, 50], &device)).into_iter();
-            (all, launched) = observe(&device, || {
+            (all, launched) = launches(&device, || {
                 controlled(&control, || {
                     all.map(|(parameter, state)| {
                         let gradient = gradients.next().expect("two gradients");

@@ -8,7 +8,7 @@ use burn::module::{Module, Param};
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
 use burn::tensor::{Bytes, Tensor};
-use burn_pack::{Reader, Scalar, Writer};
+use burn_pack::{Reader, Scalar};
 
 use super::error::CheckpointError;
 use super::files::{MODEL, OPTIMIZER, sha256};
@@ -134,41 +134,11 @@ pub(super) fn require_state<M: Module>(
 pub(crate) fn counted_updates(optimizer: &ModuleOptimizer) -> u64 {
     let bytes = optimizer.to_record().into_bytes().expect("a record fits into memory");
     let scalars = scalars(&bytes).expect("a record that was just written");
-    counts(&scalars).map(|(_, count)| count).max().unwrap_or_default()
-}
-
-/// An optimizer's file with counts of at most `applied` updates.
-///
-/// Where the device decides, the optimizer counts each update, skipped ones included. A parameter
-/// without a gradient in some of the updates may count skipped ones still.
-pub(super) fn with_applied_updates(bytes: Bytes, applied: u64) -> Result<Bytes, RecordError> {
-    let mut scalars = scalars(&bytes)?;
-    let above: Vec<String> = counts(&scalars)
-        .filter(|(_, count)| *count > applied)
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    if above.is_empty() {
-        return Ok(bytes);
-    }
-    scalars.extend(above.into_iter().map(|name| (name, Scalar::UInt(applied))));
-    let reader = Reader::from_bytes(bytes)?;
-    let metadata = reader.metadata().clone();
-    let mut writer = Writer::new(reader.into_tensors()?);
-    for (name, scalar) in scalars {
-        writer = writer.with_scalar(&name, scalar);
-    }
-    for (name, text) in metadata {
-        writer = writer.with_metadata(&name, &text);
-    }
-    Ok(writer.into_bytes()?)
-}
-
-/// The counts of updates among the numbers of an optimizer's file.
-fn counts(scalars: &BTreeMap<String, Scalar>) -> impl Iterator<Item = (&str, u64)> {
-    scalars.iter().filter_map(|(name, scalar)| match scalar {
-        Scalar::UInt(count) if name.ends_with(".time") => Some((name.as_str(), *count)),
+    let counts = scalars.iter().filter_map(|(name, scalar)| match scalar {
+        Scalar::UInt(count) if name.ends_with(".time") => Some(*count),
         _ => None,
-    })
+    });
+    counts.max().unwrap_or_default()
 }
 
 struct Missing {

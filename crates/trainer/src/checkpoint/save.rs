@@ -13,7 +13,7 @@ use super::files::{
     AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, SLOW, STATE, flush_names,
     write_flushed,
 };
-use super::optimizer::{with_applied_updates, without_state};
+use super::optimizer::without_state;
 use super::retention::{PARTIAL, REPLACED, discard, hidden};
 use super::state::{RunState, StoredState};
 use crate::paths::{PathVisitor, visit_paths};
@@ -94,10 +94,6 @@ fn write_all<M: Module>(partial: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
         .optimizer
         .to_record()
         .into_bytes()
-        .and_then(|bytes| match snapshot.state.applied {
-            Some(applied) => with_applied_updates(bytes, applied),
-            None => Ok(bytes),
-        })
         .map_err(|cause| CheckpointError::Record { path: partial.join(OPTIMIZER), cause })?;
     write(OPTIMIZER, &bytes)?;
     let without_optimizer_state = without_state(snapshot.model, bytes.to_vec())

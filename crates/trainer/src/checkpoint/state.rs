@@ -33,8 +33,8 @@ pub struct RunState {
     pub loss_scale: Option<LossScaleState>,
     /// The number of updates of the parameters' average, if one is kept.
     pub ema_updates: Option<u64>,
-    /// The updates that were applied, where the device decides about them: the optimizer counts
-    /// skipped ones, too.
+    /// The updates that were applied, where the device decides about them: each group of updates
+    /// begins with it.
     #[serde(skip)]
     pub(crate) applied: Option<u64>,
     /// The metrics of the test data, at the end of an epoch.

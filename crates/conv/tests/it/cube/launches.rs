@@ -1,36 +1,10 @@
 //! The launches of a normalization's passes.
 
-use std::sync::{Arc, Mutex};
-
 use burn::tensor::Device;
-use cubecl::logging::{LaunchObservation, LaunchObserver};
 use updraft_conv::Activation;
-use updraft_testing::gpus;
+use updraft_testing::{gpus, launches};
 
 use super::case::{By, Case};
-
-/// The types of the kernels that were launched.
-#[derive(Default)]
-struct Launched(Mutex<Vec<&'static str>>);
-
-impl LaunchObserver for Launched {
-    fn launched(&self, kernel: &'static str) {
-        self.0.lock().expect("no test panicked with it").push(kernel);
-    }
-}
-
-/// The result of some work, and the kernels that were launched meanwhile: by it alone, because
-/// [`gpus`] holds off all other tests on GPUs.
-fn observe<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
-    device.sync().expect("the device works");
-    let launched = Arc::new(Launched::default());
-    let observation = LaunchObservation::new(launched.clone());
-    let result = work();
-    device.sync().expect("the device works");
-    drop(observation);
-    let kernels = launched.0.lock().expect("no test panicked with it").clone();
-    (result, kernels)
-}
 
 /// Each of these kernels once, and no other of ours.
 fn assert_launched(launched: &[&str], kernels: &[&str], case: &str) {
@@ -63,9 +37,9 @@ fn passes_are_three_launches_and_evaluation_is_one() {
                     let residual = case.residual.as_deref().map(of);
                     let dy = of(&case.dy);
                     let what = format!("{dims:?}, by {by:?}");
-                    let (y, launched) = observe(&device, || case.forward(&layer, x, residual));
+                    let (y, launched) = launches(&device, || case.forward(&layer, x, residual));
                     assert_launched(&launched, forward, &format!("{what}, forward"));
-                    let (_, launched) = observe(&device, || (y * dy).sum().backward());
+                    let (_, launched) = launches(&device, || (y * dy).sum().backward());
                     assert_launched(&launched, &BACKWARD, &format!("{what}, backward"));
                 }
             }

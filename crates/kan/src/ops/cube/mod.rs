@@ -1,4 +1,4 @@
-//! Our operations on burn's backend for GPUs.
+//! Kernels on burn's tensors on GPUs: passes of layers and their choice, and burn's traits.
 
 mod convolution;
 mod expanded;

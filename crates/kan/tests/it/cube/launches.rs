@@ -1,39 +1,14 @@
 //! The launches of a layer's passes are those of the model of their cost.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use cubecl::logging::{LaunchObservation, LaunchObserver};
 use updraft_kan::roofline::{KernelCost, LayerCost};
 use updraft_kan::slices::Weights;
 use updraft_kan::{CubeForm, KanConv2dConfig, KanLinearConfig, LayerPath};
-use updraft_testing::gpus;
+use updraft_testing::{gpus, launches};
 
 use super::case::{Case, tensor_core_forms};
-
-/// The types of the kernels that were launched.
-#[derive(Default)]
-struct Launched(Mutex<Vec<&'static str>>);
-
-impl LaunchObserver for Launched {
-    fn launched(&self, kernel: &'static str) {
-        self.0.lock().expect("no test panicked with it").push(kernel);
-    }
-}
-
-/// The result of some work, and the kernels that were launched meanwhile: by it alone, because
-/// [`gpus`] holds off all other tests on GPUs.
-fn observe<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
-    device.sync().expect("the device works");
-    let launched = Arc::new(Launched::default());
-    let observation = LaunchObservation::new(launched.clone());
-    let result = work();
-    device.sync().expect("the device works");
-    drop(observation);
-    let kernels = launched.0.lock().expect("no test panicked with it").clone();
-    (result, kernels)
-}
 
 fn assert_modelled(launched: &[&str], modelled: &[KernelCost], case: &str) {
     let count = |part: &str| launched.iter().filter(|kernel| kernel.contains(part)).count() as u64;
@@ -88,15 +63,15 @@ fn every_form_launches_the_kernels_of_the_model() {
                 let dy = tensor(&case.dy, case.config.out_features);
                 let what = format!("{form}, batch {batch}");
                 if matches!(form, CubeForm::Sparse | CubeForm::Dense) {
-                    let launches = |kernels: &[KernelCost]| {
+                    let count = |kernels: &[KernelCost]| {
                         kernels.iter().map(|kernel| kernel.launches).sum::<u64>()
                     };
-                    assert_eq!(launches(&cost.forward), 1, "{what}");
-                    assert!(launches(&cost.backward) <= 4, "{what}");
+                    assert_eq!(count(&cost.forward), 1, "{what}");
+                    assert!(count(&cost.backward) <= 4, "{what}");
                 }
-                let (y, launched) = observe(&device, || layer.forward(x));
+                let (y, launched) = launches(&device, || layer.forward(x));
                 assert_modelled(&launched, &cost.forward, &format!("{what}, forward"));
-                let (_, launched) = observe(&device, || (y * dy).sum().backward());
+                let (_, launched) = launches(&device, || (y * dy).sum().backward());
                 assert_modelled(&launched, &cost.backward, &format!("{what}, backward"));
             }
         }
@@ -118,9 +93,9 @@ fn a_part_of_a_convolution_has_three_launches_forward_and_six_backward() {
         let ours = |launched: &[&str]| {
             launched.iter().filter(|kernel| kernel.contains("updraft_kan::")).count()
         };
-        let (y, launched) = observe(&device, || conv.forward(x));
+        let (y, launched) = launches(&device, || conv.forward(x));
         assert_eq!(ours(&launched), 3, "{launched:?}");
-        let (_, launched) = observe(&device, || y.sum().backward());
+        let (_, launched) = launches(&device, || y.sum().backward());
         // One more for the factors of the splines.
         assert_eq!(ours(&launched), 7, "{launched:?}");
     }
