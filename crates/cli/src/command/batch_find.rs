@@ -25,7 +25,7 @@ use crate::terminal::say;
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// Memory budget of a process in MiB, on a GPU of its memory [default: the available memory]
+    /// Memory budget in MiB, of the process or of the GPU [default: the available memory]
     #[arg(long, value_name = "MIB")]
     budget_mib: Option<u64>,
     /// Also try every size within 5 % of the result

@@ -37,7 +37,7 @@ pub(crate) struct BatchSweepArgs {
     /// The batch sizes, increasing [default: 1, 2, 4, ..., 256, as far as config and data allow]
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     sizes: Vec<usize>,
-    /// Memory limit of a process in MiB, on a GPU of its memory [default: the available memory]
+    /// Memory limit in MiB, of the process or of the GPU [default: the available memory]
     #[arg(long, value_name = "MIB")]
     memory_limit: Option<u64>,
     /// Measure only training or only inference

@@ -97,7 +97,7 @@ pub struct AutoBatchPlan {
     pub most: usize,
     /// The fraction of the largest fitting batch that is left free.
     pub head_room: f64,
-    /// The memory limit of a training step's process in MiB, on a GPU of its memory; by default,
+    /// The memory limit of a training step in MiB, of its process or of the GPU; by default,
     /// what the driver or the system reports as free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_mib: Option<u64>,

@@ -33,7 +33,7 @@ impl<'a> Fault<'a> {
         at(self.whole, &self.path)
     }
 
-    /// The wrong value as an error shows it: a table that is given as a name is only called one.
+    /// The wrong value as an error shows it, without the content of a table that stands for a name.
     pub(super) fn shown<T: DeserializeOwned>(&self) -> String {
         match self.value() {
             Value::Table(_) if self.is_name::<T>() => "a table".to_owned(),

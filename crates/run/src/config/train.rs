@@ -68,7 +68,7 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     (
         "budget_mib",
         "what is available",
-        "memory limit of the process in MiB, on a GPU of its memory, at least 1; needed on a GPU whose driver does not report free memory",
+        "memory limit in MiB, of the process or of the GPU, at least 1; needed on a GPU whose driver does not report free memory",
     ),
 ])
 .edit(Edit::Free)
