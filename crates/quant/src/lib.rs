@@ -8,6 +8,7 @@ mod network;
 mod observe;
 mod operation;
 mod scheme;
+mod view;
 mod weights;
 
 // Networks in f32 and in int8.
@@ -23,6 +24,10 @@ pub use operation::{Binary, Function, OperationError, Unary, Window};
 pub use kernels::cube::DeviceReason;
 #[cfg(feature = "cube")]
 pub use network::{DeviceError, DeviceInt8Network};
+
+// The kernels for GPUs, for programs that compile them without a card.
+#[cfg(feature = "every-kernel")]
+pub use kernels::every_kernel;
 
 // The cost of int8.
 pub use network::{

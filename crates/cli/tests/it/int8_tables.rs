@@ -9,7 +9,7 @@ use crate::command::{json, run, succeed};
 use crate::int8::on_threads;
 
 /// Rows of numbers and a category, of which a class and a number follow.
-fn write_table(dir: &Path) {
+pub(crate) fn write_table(dir: &Path) {
     let mut text = "a,b,color,kind,size\n".to_owned();
     for at in 0..240 {
         let (a, b) = (f64::from(at * 37 % 101) / 10.0, f64::from(at * 53 % 89) / 10.0);

@@ -98,7 +98,7 @@ impl Channels {
     }
 
     /// The factors of sums, back to int8 and to real numbers.
-    #[cfg(feature = "cube")]
+    #[cfg(any(feature = "cube", feature = "every-kernel"))]
     pub(crate) fn factors(&self) -> [&[f32]; 2] {
         [&self.requantize, &self.dequantize]
     }

@@ -4,7 +4,16 @@ mod algorithm;
 mod channels;
 mod convolution;
 mod cpu;
-#[cfg(feature = "cube")]
+#[cfg(any(feature = "cube", feature = "every-kernel"))]
+#[cfg_attr(
+    not(feature = "cube"),
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "only networks on GPUs use all of it"
+    )
+)]
 pub(crate) mod cube;
 mod depth_to_space;
 mod elementwise;
@@ -27,6 +36,8 @@ pub(crate) use algorithm::is_by_winograd;
 pub(crate) use channels::Addend;
 pub(crate) use convolution::QuantizedConvolution;
 pub(crate) use cpu::{look_up, look_up_runs};
+#[cfg(feature = "every-kernel")]
+pub use cube::every_kernel;
 pub(crate) use depth_to_space::QuantizedDepthToSpace;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use four_bits::{FourBitError, FourBitLinear};

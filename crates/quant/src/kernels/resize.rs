@@ -120,13 +120,13 @@ impl QuantizedResize {
     }
 
     /// Height and width of the input, and of the output.
-    #[cfg(feature = "cube")]
+    #[cfg(any(feature = "cube", feature = "every-kernel"))]
     pub(crate) const fn sides(&self) -> [[usize; 2]; 2] {
         [self.from, self.to]
     }
 
     /// What is added to a weighted sum of codes, and its factor to steps of the output.
-    #[cfg(feature = "cube")]
+    #[cfg(any(feature = "cube", feature = "every-kernel"))]
     pub(crate) const fn line(&self) -> (i32, f32) {
         (self.offset, self.factor)
     }

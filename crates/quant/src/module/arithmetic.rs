@@ -7,10 +7,10 @@ use burn::backend::ir::{
 
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader, kind_of};
-use super::view::View;
 use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
 use crate::scheme::ActivationScheme;
+use crate::view::View;
 
 impl Reader<'_> {
     /// Reads an element-wise operation; `None` if it is another one.

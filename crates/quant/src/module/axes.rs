@@ -6,8 +6,8 @@ use burn::tensor::{DType, Slice};
 use super::constant::Constant;
 use super::error::CaptureError;
 use super::reader::{Meaning, Read, Reader};
-use super::view::{Part, View};
 use crate::network::{GraphError, Value};
+use crate::view::{Part, View};
 
 impl Reader<'_> {
     /// Reads an operation that changes no number; `None` if it is another one.

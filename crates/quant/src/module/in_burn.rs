@@ -9,8 +9,8 @@ use super::constant::Constant;
 use super::error::CaptureError;
 use super::reader::{Meaning, Read, Reader};
 use super::record::{Recording, forget_batch, kind};
-use super::view::View;
 use crate::operation::{InBurn, data, is_pure};
+use crate::view::View;
 
 impl Reader<'_> {
     /// Leaves an operation to burn, with those before it whose results are no numbers of f32.

@@ -13,7 +13,6 @@ mod reader;
 mod record;
 mod reduction;
 mod tensors;
-mod view;
 
 #[cfg(all(test, feature = "cube"))]
 pub(crate) use cube::client_of;

@@ -10,10 +10,10 @@ use super::constant::Constant;
 use super::error::{CaptureError, Place};
 use super::record::{Recording, kind, layer_of, record};
 use super::tensors::{Shapes, Tensors};
-use super::view::View;
 use crate::clip::Clip;
 use crate::network::{Graph, GraphError, Value};
 use crate::operation::{self, Function};
+use crate::view::View;
 
 impl Graph {
     /// The graph of a burn module in inference mode.

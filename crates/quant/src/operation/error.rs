@@ -92,6 +92,19 @@ pub enum OperationError {
         /// The shape of the result.
         to: Vec<usize>,
     },
+    /// Numbers that cannot be added around a tensor.
+    #[error(
+        "a tensor of {shape:?} cannot be padded by {before:?} and {after:?} zeros; there must be one \
+         number for each axis, channels first, and at most 2³² numbers as a result"
+    )]
+    Padded {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// Zeros before each axis.
+        before: Vec<usize>,
+        /// Zeros behind each axis.
+        after: Vec<usize>,
+    },
     /// The epsilon of a normalization is not positive.
     #[error("the epsilon {epsilon} of a normalization is not a positive normal number")]
     Epsilon {

@@ -18,6 +18,7 @@ mod linear;
 mod matrix_product;
 mod multiply;
 mod normalize;
+mod pad;
 mod parameters;
 mod pooling;
 mod rearrange;

@@ -13,6 +13,7 @@ use super::linear::Linear;
 use super::matrix_product::MatrixProduct;
 use super::multiply::Multiply;
 use super::normalize::Normalize;
+use super::pad::Pad;
 use super::pooling::Pool;
 use super::rearrange::Rearrange;
 use super::resize::Resize;
@@ -33,6 +34,7 @@ const ALL: &[Entry] = &[
     Entry::of::<Linear>(),
     Entry::of::<Multiply>(),
     Entry::of::<Normalize>(),
+    Entry::of::<Pad>(),
     Entry::of::<Pool>(),
     Entry::of::<Rearrange>(),
     Entry::of::<Resize>(),

@@ -129,8 +129,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert!(matches!(error(b"ONNX or so, but not ours"), FileError::Container { .. }));
     let (mut tensors, header) = opened(&bytes)?;
-    let newer = header.replacen("\"version\":12", "\"version\":13", 1);
-    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 13 });
+    let newer = header.replacen("\"version\":13", "\"version\":14", 1);
+    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 14 });
     let foreign = safetensors::serialize(tensors.clone(), None)?;
     assert_eq!(error(&foreign), FileError::Foreign);
     let mut damaged = bytes.clone();

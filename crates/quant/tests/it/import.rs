@@ -146,7 +146,7 @@ pub(crate) fn node(
     content(1, [inputs, named, attributes].concat())
 }
 
-fn integers(name: &str, values: &[u64]) -> Vec<u8> {
+pub(crate) fn integers(name: &str, values: &[u64]) -> Vec<u8> {
     let values: Vec<u8> = values.iter().flat_map(|&value| number(8, value)).collect();
     [content(1, name), values, number(20, 7)].concat()
 }

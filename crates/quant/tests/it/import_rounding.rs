@@ -8,7 +8,7 @@ use crate::import::{all_answers, content, error, file, node, number, scalar, ten
 use crate::round_trip::{Built, answers};
 
 /// Codes of a tensor and its numbers `{x}.real`, by a scale and a zero point of a type.
-fn rounded(x: &str, scale: f32, (element, zero): (u64, u8)) -> Vec<Vec<u8>> {
+pub(crate) fn rounded(x: &str, scale: f32, (element, zero): (u64, u8)) -> Vec<Vec<u8>> {
     let part = |part: &str| format!("{x}.{part}");
     let [of_scale, of_zero, codes, real] = ["scale", "zero", "codes", "real"].map(part);
     vec![
@@ -19,7 +19,7 @@ fn rounded(x: &str, scale: f32, (element, zero): (u64, u8)) -> Vec<Vec<u8>> {
     ]
 }
 
-fn reals(name: &str, sides: &[u64], values: &[f32]) -> Vec<u8> {
+pub(crate) fn reals(name: &str, sides: &[u64], values: &[f32]) -> Vec<u8> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     tensor(name, 1, sides, &bytes)
 }
@@ -31,7 +31,7 @@ fn identity(name: &str, side: u64) -> Vec<u8> {
     reals(name, &[side, side], &values)
 }
 
-fn model(version: u64, parts: &[Vec<Vec<u8>>]) -> Built<QuantizedModel> {
+pub(crate) fn model(version: u64, parts: &[Vec<Vec<u8>>]) -> Built<QuantizedModel> {
     let model = QuantizedModel::from_onnx(&file(version, &parts.concat()))?;
     // Both formats keep the rounding.
     let x: Vec<f32> =
@@ -44,10 +44,10 @@ fn model(version: u64, parts: &[Vec<Vec<u8>>]) -> Built<QuantizedModel> {
     Ok(model)
 }
 
-const SIGNED: (u64, u8) = (3, 2);
+pub(crate) const SIGNED: (u64, u8) = (3, 2);
 const UNSIGNED: (u64, u8) = (2, 0);
 
-fn run(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
+pub(crate) fn run(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
     answers(model, Isa::detect(), x, 1)
 }
 

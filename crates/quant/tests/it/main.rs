@@ -12,8 +12,10 @@ mod evaluation;
 mod fake_quantized;
 mod file;
 mod import;
+mod import_attention;
 mod import_hostile;
 mod import_rounding;
+mod import_shapes;
 #[cfg(feature = "burn")]
 mod in_burn;
 mod in_f32;

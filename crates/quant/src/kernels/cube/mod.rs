@@ -13,6 +13,8 @@ mod convolution;
 mod copies;
 mod depthwise;
 mod device_kernel;
+#[cfg(feature = "every-kernel")]
+mod every_kernel;
 mod layout;
 mod maximum;
 mod mean;
@@ -31,6 +33,8 @@ pub(crate) use convolution::{CubeConvolution, CubeProduct};
 pub(crate) use copies::{CubeCopies, Places};
 pub(crate) use depthwise::CubeDepthwise;
 pub(crate) use device_kernel::{DeviceKernel, Uploaded};
+#[cfg(feature = "every-kernel")]
+pub use every_kernel::every_kernel;
 pub(crate) use layout::{packed, unpacked, words_of};
 pub(crate) use maximum::CubeMaximum;
 pub(crate) use mean::CubeMean;

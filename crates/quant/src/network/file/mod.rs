@@ -11,7 +11,7 @@ pub use error::FileError;
 const KEY: &str = "updraft-quant";
 
 /// The version that this code writes, and the only one that it reads.
-const VERSION: u32 = 12;
+const VERSION: u32 = 13;
 
 /// The tensor with the hash of everything else.
 const HASH: &str = "sha256";

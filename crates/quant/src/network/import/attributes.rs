@@ -3,6 +3,7 @@
 use super::error::Read;
 use super::importer::Importer;
 use super::message::{Attribute, Node};
+use super::real::Real;
 
 /// Lengths and places of a file above this are refused: sums and products of a few stay far from an
 /// overflow.
@@ -60,13 +61,19 @@ impl Importer<'_> {
         }
     }
 
-    /// An axis of a sample, from one of a batch that may be counted from the end.
-    pub(super) fn axis(&self, axis: i64, sides: usize) -> Read<usize> {
-        let rank = 1 + sides as i64;
-        let axis = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        match axis {
-            0 => self.refuse("it is over the batch"),
-            axis if (1..rank).contains(&axis) => Ok(axis as usize - 1),
+    /// An axis of a sample, from one of the file that may be counted from the end.
+    pub(super) fn axis(&self, axis: i64, x: &Real) -> Read<usize> {
+        match x.batch.of_sample(self.counted(axis, x.rank())?) {
+            Some(axis) => Ok(axis),
+            None => self.refuse("it is over the batch"),
+        }
+    }
+
+    /// An axis that may be counted from the end.
+    pub(super) fn counted(&self, axis: i64, rank: usize) -> Read<usize> {
+        let axis = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+        match usize::try_from(axis) {
+            Ok(axis) if axis < rank => Ok(axis),
             _ => self.refuse("its input does not have the axis"),
         }
     }

@@ -91,6 +91,11 @@ impl<'a> Constant<'a> {
         Self { shape: vec![values.len()], element: Element::I64, bytes }
     }
 
+    /// The same numbers along other axes.
+    pub(super) fn shaped(self, shape: &[usize]) -> Self {
+        Self { shape: shape.to_vec(), ..self }
+    }
+
     /// Codes of eight bits.
     pub(super) fn of_codes(shape: &[usize], element: Element, codes: Vec<u8>) -> Self {
         Self { shape: shape.to_vec(), element, bytes: codes.into() }

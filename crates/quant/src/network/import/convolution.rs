@@ -22,7 +22,8 @@ impl<'a> Importer<'a> {
         }
         self.add_numbers(real.len())?;
         let groups = self.length(node.integer("group", 1))?;
-        let sides = x.shape.get(1..).unwrap_or_default();
+        let shape_of_x = x.shape();
+        let sides = shape_of_x.get(1..).unwrap_or_default();
         let placed = self.window(node, sides, kernel, true)?;
         let kernel = pair(kernel, 1);
         let bias = self.bias(node, 2, outputs)?;
@@ -71,7 +72,7 @@ impl<'a> Importer<'a> {
         let epsilon = f64::from(node.real("epsilon", 1e-5));
         let y = self.graph.batch_norm(&name, x.value, gamma, beta, mean, variance, epsilon);
         let y = self.record(y, &[&x])?;
-        self.set_shaped(node, y, x.shape)
+        self.set_shaped(node, y, &x.shape())
     }
 }
 

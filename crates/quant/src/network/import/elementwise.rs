@@ -2,8 +2,10 @@
 
 use super::error::Read;
 use super::functions::is_same;
-use super::importer::{Importer, Meaning, Real};
+use super::importer::{Importer, Meaning};
 use super::message::Node;
+use super::product::transposed;
+use super::real::{Batch, Real};
 use crate::operation::{Binary, Function};
 use crate::scheme::ActivationScheme;
 
@@ -82,46 +84,95 @@ impl<'a> Importer<'a> {
         }
         self.add_numbers(2 * values.len())?;
         let real = self.real(name)?;
-        let x = self.placed(real)?;
+        let own = real.shape();
         // Axes are compared from the last one, and the batch has length 1.
-        let rank = 1 + x.shape.len();
+        let (rank, place) = (real.rank(), real.batch.place());
         let mut sides = vec![1; rank.saturating_sub(shape.len())];
         sides.extend(shape);
-        if sides.len() != rank || sides[0] != 1 {
+        if sides.len() != rank || sides.get(place) != Some(&1) {
             return self.refuse("its constant has more axes than its input, or a batch");
         }
-        let is_of_channels = sides[1] == x.shape[0] && sides[2..].iter().all(|&side| side == 1);
-        let layer = self.layer_name();
-        let y = if is_of_channels {
-            let ones = vec![1.0; values.len()];
-            let zeros = vec![0.0; values.len()];
-            let negative: Vec<f32> = values.iter().map(|value| -value).collect();
-            let inverse: Vec<f32> = values.iter().map(|value| 1.0 / value).collect();
-            let minus = vec![-1.0; values.len()];
-            let (scale, shift) = match (operation, is_first) {
-                (Binary::Add, _) => (&ones[..], values),
-                (Binary::Subtract, false) => (&ones[..], &negative[..]),
-                (Binary::Subtract, true) => (&minus[..], values),
-                (Binary::Multiply, _) => (values, &zeros[..]),
-                (Binary::Divide, false) => (&inverse[..], &zeros[..]),
-                _ => return self.refuse("it must be a sum or a product with its constant"),
-            };
-            self.graph.affine(&layer, x.value, scale, shift)
-        } else if sides[1..] == x.shape[..] && operation == Binary::Add {
-            self.graph.shift(&layer, x.value, values)
-        } else {
-            return self.refuse("its constant must be one number, or one for each channel");
+        if let Batch::Alone(place) = real.batch {
+            sides.remove(place);
+        }
+        let is_of = |axis: usize| {
+            let mut all = sides.iter().zip(&own).enumerate();
+            all.all(|(at, (&side, &len))| side == if at == axis { len } else { 1 })
         };
-        let y = self.record(y, &[&x])?;
-        self.set_shaped(node, y, x.shape)
+        let last = own.len().saturating_sub(1);
+        if is_of(0) {
+            let x = self.placed(real)?;
+            return self.of_channels(node, operation, &x, values, is_first);
+        }
+        if is_of(last) {
+            let x = self.tokens(real)?;
+            return self.of_channels(node, operation, &x, values, is_first);
+        }
+        let fits = sides.iter().zip(&own).all(|(&side, &len)| side == 1 || side == len);
+        let values = match (operation, is_first) {
+            (Binary::Add, _) if fits => values.to_vec(),
+            (Binary::Subtract, false) if fits => values.iter().map(|value| -value).collect(),
+            _ => return self.refuse("its constant must be one number, or one for each channel"),
+        };
+        self.shifted(node, real, &sides, &values)
+    }
+
+    /// A sum or a product with one number for each channel of a value.
+    fn of_channels(
+        &mut self,
+        node: &Node<'a>,
+        operation: Binary,
+        x: &Real,
+        values: &[f32],
+        is_first: bool,
+    ) -> Read<()> {
+        let ones = vec![1.0; values.len()];
+        let zeros = vec![0.0; values.len()];
+        let negative: Vec<f32> = values.iter().map(|value| -value).collect();
+        let inverse: Vec<f32> = values.iter().map(|value| 1.0 / value).collect();
+        let minus = vec![-1.0; values.len()];
+        let (scale, shift) = match (operation, is_first) {
+            (Binary::Add, _) => (&ones[..], values),
+            (Binary::Subtract, false) => (&ones[..], &negative[..]),
+            (Binary::Subtract, true) => (&minus[..], values),
+            (Binary::Multiply, _) => (values, &zeros[..]),
+            (Binary::Divide, false) => (&inverse[..], &zeros[..]),
+            _ => return self.refuse("it must be a sum or a product with its constant"),
+        };
+        let layer = self.layer_name();
+        let y = self.graph.affine(&layer, x.value, scale, shift);
+        let value = self.record(y, &[x])?;
+        self.set(node, Meaning::Real(Real { value, is_coded: false, ..x.clone() }))
+    }
+
+    /// A sum with numbers of a sample, such as positions, of which some may be repeated.
+    fn shifted(
+        &mut self,
+        node: &Node<'a>,
+        real: Real,
+        sides: &[usize],
+        values: &[f32],
+    ) -> Read<()> {
+        let (own, is_turned) = (real.shape(), self.is_turned(&real));
+        self.add_numbers(real.count().saturating_mul(3))?;
+        let x = if is_turned { real } else { self.placed(real)? };
+        let mut numbers = repeated(values, sides, &own);
+        if is_turned && let Some(&channels) = own.last() {
+            numbers = transposed(&numbers, channels);
+        }
+        let layer = self.layer_name();
+        let y = self.graph.shift(&layer, x.value, &numbers);
+        let value = self.record(y, &[&x])?;
+        self.set(node, Meaning::Real(Real { value, is_coded: false, ..x }))
     }
 
     fn of_two(&mut self, node: &Node<'a>, operation: Binary, names: [&'a str; 2]) -> Read<()> {
         let [a, b] = names.map(|name| self.real(name));
-        let mut both = [self.placed(a?)?, self.placed(b?)?];
-        if both[0].shape.len() != both[1].shape.len() {
+        let [a, b] = [a?, b?];
+        if a.shape().len() != b.shape().len() || a.batch != b.batch {
             return self.refuse("its inputs have different numbers of axes; reshape one of them");
         }
+        let mut both = self.alike(a, b)?;
         self.separate(&mut both)?;
         let [mut a, mut b] = both;
         let y = match operation {
@@ -133,8 +184,7 @@ impl<'a> Importer<'a> {
                 self.graph.add(&layer, a.value, b.value)
             }
             Binary::Multiply => {
-                let count = |real: &Real| real.shape.iter().product::<usize>();
-                if count(&a) < count(&b) {
+                if a.count() < b.count() {
                     std::mem::swap(&mut a, &mut b);
                 }
                 let layer = self.layer_name();
@@ -142,8 +192,26 @@ impl<'a> Importer<'a> {
             }
             _ => return self.refuse("only sums, differences and products are of two tensors"),
         };
-        let y = self.record(y, &[&a, &b])?;
-        self.set_shaped(node, y, a.shape)
+        let value = self.record(y, &[&a, &b])?;
+        self.set(node, Meaning::Real(Real { value, is_coded: false, ..a }))
+    }
+
+    /// Two tensors as values that have their numbers in one order.
+    fn alike(&mut self, a: Real, b: Real) -> Read<[Real; 2]> {
+        let is_alike = |importer: &Self, a: &Real, b: &Real| {
+            importer.graph.shape(a.value) == importer.graph.shape(b.value) && a.view == b.view
+        };
+        if is_alike(self, &a, &b) && a.count() == self.numbers_of(a.value) {
+            return Ok([a, b]);
+        }
+        if a.shape() == b.shape() && (self.is_turned(&a) || self.is_turned(&b)) {
+            let [a, b] = [self.tokens(a)?, self.tokens(b)?];
+            if is_alike(self, &a, &b) {
+                return Ok([a, b]);
+            }
+            return Ok([self.placed(a)?, self.placed(b)?]);
+        }
+        Ok([self.placed(a)?, self.placed(b)?])
     }
 
     /// `−x`, whose codes are those of `x` in reverse order.
@@ -160,4 +228,21 @@ impl<'a> Importer<'a> {
         }
         Ok(Real { value, ..x.clone() })
     }
+}
+
+/// The numbers of all places, of which those along axes of length 1 are repeated.
+fn repeated(values: &[f32], sides: &[usize], shape: &[usize]) -> Vec<f32> {
+    let count: usize = shape.iter().product();
+    let of = |at: usize| {
+        let (mut rest, mut stride, mut place) = (at, 1, 0);
+        for (&len, &side) in shape.iter().zip(sides).rev() {
+            if side > 1 {
+                place += rest % len * stride;
+            }
+            rest /= len;
+            stride *= side;
+        }
+        values[place]
+    };
+    (0..count).map(of).collect()
 }

@@ -7,11 +7,12 @@ use crate::weights::WeightError;
 /// The operations that an error lists.
 pub(super) const SUPPORTED: &str = "\
      Abs, Add, AveragePool, BatchNormalization, Cast, Clip, Concat, Constant, Conv, \
-     ConvTranspose, DepthToSpace, DequantizeLinear, Div, Dropout, Elu, Erf, Exp, Flatten, \
-     Gelu, Gemm, GlobalAveragePool, GlobalMaxPool, Greater, HardSigmoid, HardSwish, \
-     Identity, LeakyRelu, Log, MatMul, Max, MaxPool, Min, Mul, Neg, Pow, QuantizeLinear, \
-     Reciprocal, ReduceMean, Relu, Reshape, Resize, Round, Sigmoid, Softmax, Softplus, \
-     Sqrt, Squeeze, Sub, Tanh, Transpose and Where";
+     ConvTranspose, DepthToSpace, DequantizeLinear, Div, Dropout, Elu, Erf, Exp, Expand, \
+     Flatten, Gather, Gelu, Gemm, GlobalAveragePool, GlobalMaxPool, Greater, HardSigmoid, \
+     HardSwish, Identity, LayerNormalization, LeakyRelu, Log, MatMul, Max, MaxPool, Min, Mul, \
+     Neg, Pad, Pow, QuantizeLinear, Reciprocal, ReduceMean, Relu, Reshape, Resize, Round, Shape, \
+     Sigmoid, Slice, Softmax, Softplus, Split, Sqrt, Squeeze, Sub, Tanh, Transpose, Unsqueeze and \
+     Where; of constants and shapes also Ceil, ConstantOfShape, Equal, Floor and Mod";
 
 /// Errors of importing an ONNX file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

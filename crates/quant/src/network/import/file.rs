@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use super::constant::Constant;
 use super::error::{ImportError, Read};
-use super::importer::{Importer, Meaning, Real};
+use super::importer::{Importer, Meaning};
 use super::message::{Model, Node, ValueInfo, is_own};
+use super::real::Real;
 use crate::network::graph::{Layer, Value};
 use crate::network::model::QuantizedModel;
 
@@ -103,19 +104,21 @@ impl<'a> Importer<'a> {
         self.names.insert(input.name.to_owned(), 1);
         let value = self.graph.input(input.name, &shape);
         let value = self.record(value, &[])?;
-        let real = Real { value, is_coded: false, shape, function: None };
-        self.meanings.insert(input.name, Meaning::Real(real));
+        self.meanings.insert(input.name, Meaning::Real(Real::of(value, false, &shape)));
         Ok(())
     }
 
     fn output(&mut self, name: &'a str) -> Read<()> {
-        let mut real = self.real(name)?;
+        let real = self.real(name)?;
+        self.check_batch(&real)?;
+        // The numbers of an output are in the order of its value, along any axes.
+        let mut real = if self.is_whole(&real) { real } else { self.placed(real)? };
         if real.is_coded && self.is_product(real.value) {
             // The sums of a product that is an output are not rounded: codes are read instead.
             real.value = self.recoded(&real)?;
         }
         self.outputs.push((real.value.0, real.is_coded));
-        self.graph.output_as(name, real.value, real.shape);
+        self.graph.output_as(name, real.value, real.shape());
         Ok(())
     }
 
@@ -137,6 +140,9 @@ impl<'a> Importer<'a> {
             let operation = format!("{}.{operation}", node.domain);
             return Err(ImportError::Operation { operation, node: node_name });
         }
+        if self.folded(node)? {
+            return Ok(());
+        }
         match node.operation {
             "Constant" => self.constant_node(node),
             "QuantizeLinear" => self.quantize_linear(node),
@@ -151,7 +157,14 @@ impl<'a> Importer<'a> {
             "BatchNormalization" => self.batch_normalization(node),
             "MaxPool" | "AveragePool" => self.pool(node),
             "GlobalAveragePool" | "GlobalMaxPool" | "ReduceMean" => self.pool_images(node),
-            "Flatten" | "Reshape" | "Squeeze" => self.reshape(node),
+            "LayerNormalization" => self.layer_normalization(node),
+            "Shape" => self.shape_of(node),
+            "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => self.reshape(node),
+            "Slice" => self.slice(node),
+            "Split" => self.split(node),
+            "Gather" => self.gather(node),
+            "Expand" => self.expand(node),
+            "Pad" => self.pad(node),
             "Concat" => self.concatenate(node),
             "Transpose" => self.transpose(node),
             "DepthToSpace" => self.depth_to_space(node),

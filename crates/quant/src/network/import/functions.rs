@@ -1,8 +1,9 @@
 //! Functions of one number: activations, limits, comparisons and choices.
 
 use super::error::Read;
-use super::importer::{Importer, Meaning, Real};
+use super::importer::{Importer, Meaning};
 use super::message::Node;
+use super::real::Real;
 use crate::operation::{Binary, Function, Unary};
 
 /// An operation of a function has 32 bytes, as eight f32 do, in a list that may have room for twice
@@ -165,7 +166,7 @@ impl<'a> Importer<'a> {
 
 /// Whether two functions are of the same numbers.
 pub(super) fn is_same(a: &Real, b: &Real) -> bool {
-    a.value == b.value && a.is_coded == b.is_coded && a.shape == b.shape
+    (a.value, a.is_coded, a.batch) == (b.value, b.is_coded, b.batch) && a.view == b.view
 }
 
 fn is_unary(operation: &str) -> bool {

@@ -6,11 +6,13 @@ use std::rc::Rc;
 use super::constant::{Coded, Constant};
 use super::error::{ImportError, Read};
 use super::message::Node;
+use super::real::Real;
+use super::sides::Sides;
 use super::weights::GivenWeights;
 use crate::clip::Clip;
 use crate::network::graph::{Graph, GraphError, Layer, Value};
 use crate::network::protobuf::Element;
-use crate::operation::{Function, clipping};
+use crate::operation::clipping;
 use crate::scheme::ActivationScheme;
 
 /// The most numbers of one sample of all tensors together, as of a model's file.
@@ -27,21 +29,11 @@ pub(super) enum Meaning<'a> {
     Constant(Rc<Constant<'a>>),
     /// A constant that was dequantized.
     Coded(Rc<Coded<'a>>),
+    /// Integers of which some depend on the length of the batch.
+    Sides(Rc<Sides>),
     /// A tensor's codes, and their type in the file.
     Codes(Real, ActivationScheme, Element),
     Real(Real),
-}
-
-/// Real numbers that depend on the input.
-#[derive(Debug, Clone)]
-pub(super) struct Real {
-    pub(super) value: Value,
-    /// Whether they are those of the value's codes.
-    pub(super) is_coded: bool,
-    /// The shape of a sample in the file; the value has the same numbers in the same order.
-    pub(super) shape: Vec<usize>,
-    /// A function of the value that no layer computes yet.
-    pub(super) function: Option<Function>,
 }
 
 /// What the file has for a layer of the graph.
@@ -115,8 +107,8 @@ impl<'a> Importer<'a> {
 
     /// Sets the output of a node to a new value of the graph.
     pub(super) fn set_value(&mut self, node: &Node<'a>, value: Value, is_coded: bool) -> Read<()> {
-        let shape = self.graph.shape(value).to_vec();
-        self.set(node, Meaning::Real(Real { value, is_coded, shape, function: None }))
+        let real = Real::of(value, is_coded, self.graph.shape(value));
+        self.set(node, Meaning::Real(real))
     }
 
     /// The same for a value that is not rounded, whose shape in the file may have fewer axes.
@@ -124,9 +116,9 @@ impl<'a> Importer<'a> {
         &mut self,
         node: &Node<'a>,
         value: Value,
-        shape: Vec<usize>,
+        shape: &[usize],
     ) -> Read<()> {
-        self.set(node, Meaning::Real(Real { value, is_coded: false, shape, function: None }))
+        self.set(node, Meaning::Real(Real::of(value, false, shape)))
     }
 
     /// Real numbers that depend on the input, possibly by a function that is still to be computed.
@@ -137,6 +129,9 @@ impl<'a> Importer<'a> {
             Meaning::Constant(_) | Meaning::Coded(_) => {
                 self.refuse("it reads a constant where a tensor must depend on the input")
             }
+            Meaning::Sides(_) => {
+                self.refuse("it computes with the length of the batch, which the file leaves open")
+            }
         }
     }
 
@@ -144,6 +139,10 @@ impl<'a> Importer<'a> {
     pub(super) fn real(&mut self, name: &'a str) -> Read<Real> {
         let mut real = self.pending(name)?;
         let Some(function) = real.function.take() else { return Ok(real) };
+        if real.count() < self.numbers_of(real.value) {
+            // Of a part of a value, the function is computed for that part alone.
+            real = self.placed(real)?;
+        }
         if function.clip().is_none() && function.line().is_some() {
             self.add_numbers(2 * self.graph.shape(real.value)[0])?;
         }

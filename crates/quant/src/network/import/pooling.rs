@@ -1,8 +1,9 @@
 //! Maximum and average pooling, of windows and of whole images.
 
 use super::error::Read;
-use super::importer::{Importer, Meaning, Real};
+use super::importer::{Importer, Meaning};
 use super::message::Node;
+use super::real::Real;
 use super::window::pair;
 use crate::kernels::Pooling;
 use crate::operation::Window;
@@ -10,7 +11,8 @@ use crate::operation::Window;
 impl<'a> Importer<'a> {
     pub(super) fn pool(&mut self, node: &Node<'a>) -> Read<()> {
         let x = self.input_placed(node, 0)?;
-        let sides = x.shape.get(1..).unwrap_or_default();
+        let shape = x.shape();
+        let sides = shape.get(1..).unwrap_or_default();
         let kernel = self.lengths(node, "kernel_shape", sides.len(), 0)?;
         let is_ceiled = node.integer("ceil_mode", 0) != 0;
         let pooling = match (node.operation, node.integer("count_include_pad", 0)) {
@@ -35,8 +37,12 @@ impl<'a> Importer<'a> {
 
     /// One number for each channel.
     pub(super) fn pool_images(&mut self, node: &Node<'a>) -> Read<()> {
+        if node.operation == "ReduceMean" {
+            return self.mean(node);
+        }
         let x = self.input_placed(node, 0)?;
-        let sides = x.shape.get(1..).unwrap_or_default();
+        let shape = x.shape();
+        let sides = shape.get(1..).unwrap_or_default();
         if !(1..=2).contains(&sides.len()) {
             return self.refuse("it must read images or lines");
         }
@@ -44,32 +50,38 @@ impl<'a> Importer<'a> {
             "GlobalMaxPool" => Pooling::Maximum,
             _ => Pooling::MeanOfImage,
         };
-        let mut is_kept = true;
-        if node.operation == "ReduceMean" {
-            is_kept = node.integer("keepdims", 1) != 0;
-            let axes = match (node.integers("axes"), node.input(1)) {
-                (Some(axes), _) => axes.to_vec(),
-                (None, Some(_)) => self.integers(node, 1)?,
-                (None, None) => return self.refuse("it is over the batch; name its axes"),
-            };
-            let axes = axes.iter().map(|&axis| self.axis(axis, x.shape.len()));
-            let mut axes = axes.collect::<Read<Vec<_>>>()?;
-            axes.sort_unstable();
-            if !axes.into_iter().eq(1..x.shape.len()) {
-                return self.refuse("it must be over all axes behind the channels");
-            }
+        self.pooled(node, &x, Window::new(pair(sides, 1)), pooling)
+    }
+
+    /// The mean over all axes behind the channels, which may be the last axis.
+    fn mean(&mut self, node: &Node<'a>) -> Read<()> {
+        let x = self.input_real(node, 0)?;
+        self.check_batch(&x)?;
+        let axes = match (node.integers("axes"), node.input(1)) {
+            (Some(axes), _) => axes.to_vec(),
+            (None, Some(_)) => self.integers(node, 1)?,
+            (None, None) => return self.refuse("it is over the batch; name its axes"),
+        };
+        let axes = axes.iter().map(|&axis| self.axis(axis, &x));
+        let mut axes = axes.collect::<Read<Vec<_>>>()?;
+        axes.sort_unstable();
+        let mut shape = x.shape();
+        let last = shape.len() - 1;
+        let is_of_last = axes.iter().copied().eq(0..last);
+        if !(1..=2).contains(&last) || !is_of_last && !axes.iter().copied().eq(1..=last) {
+            return self.refuse("it must be over all axes behind the channels");
         }
-        let window = Window::new(pair(sides, 1));
-        let channels = x.shape[0];
-        self.pooled(node, &x, window, pooling)?;
-        if !is_kept {
-            let Meaning::Real(mut real) = self.meaning_of(node.outputs[0])? else {
-                return self.refuse("it has no output");
-            };
-            real.shape = vec![channels];
-            self.set(node, Meaning::Real(real))?;
+        let x = if is_of_last { self.tokens_in_line(x)? } else { self.placed(x)? };
+        let channels = self.graph.shape(x.value)[0];
+        let window = Window::new(pair(&self.graph.shape(x.value)[1..], 1));
+        let name = self.layer_name();
+        let y = self.graph.pool(&name, x.value, window, Pooling::MeanOfImage);
+        let y = self.record(y, &[&x])?;
+        if node.integer("keepdims", 1) == 0 {
+            return self.set_shaped(node, y, &[channels]);
         }
-        Ok(())
+        axes.iter().for_each(|&axis| shape[axis] = 1);
+        self.set_shaped(node, y, &shape)
     }
 
     /// A list of integers that is an input.

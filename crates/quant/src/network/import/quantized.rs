@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use super::constant::{Coded, Constant};
 use super::error::{ImportError, Read};
-use super::importer::{Importer, Meaning, Real};
+use super::importer::{Importer, Meaning};
 use super::message::Node;
+use super::real::Real;
 use crate::network::protobuf::Element;
 use crate::scheme::{ActivationScheme, SchemeError};
 

@@ -12,14 +12,15 @@ const NEAR: f32 = 1e-5;
 impl<'a> Importer<'a> {
     pub(super) fn resize(&mut self, node: &Node<'a>) -> Read<()> {
         let x = self.input_placed(node, 0)?;
-        let from = x.shape.get(1..).unwrap_or_default();
+        let shape = x.shape();
+        let from = shape.get(1..).unwrap_or_default();
         if !(1..=2).contains(&from.len()) || node.attribute("axes").is_some() {
             return self.refuse("it must resize images or lines, with sides for all axes");
         }
         if node.text("keep_aspect_ratio_policy", "stretch") != "stretch" {
             return self.refuse("its `keep_aspect_ratio_policy` must be stretch");
         }
-        let to = self.sides(node, &x.shape)?;
+        let to = self.sizes(node, &shape)?;
         let is_multiple = from.iter().zip(&to).all(|(&from, &to)| to.is_multiple_of(from));
         let mode = node.text("mode", "nearest");
         let places = node.text("coordinate_transformation_mode", "half_pixel");
@@ -53,7 +54,7 @@ impl<'a> Importer<'a> {
     }
 
     /// The sides after the channels, by sizes or by scales.
-    fn sides(&self, node: &Node<'a>, shape: &[usize]) -> Read<Vec<usize>> {
+    fn sizes(&self, node: &Node<'a>, shape: &[usize]) -> Read<Vec<usize>> {
         let reason = "its sizes or scales must be constants that keep batch and channels";
         if node.input(3).is_some() {
             let sizes = self.integers(node, 3)?;

@@ -2,8 +2,9 @@
 
 use super::convolution::per_output;
 use super::error::Read;
-use super::importer::{Importer, Real};
+use super::importer::Importer;
 use super::message::Node;
+use super::real::Real;
 use super::weights::{Bias, FileWeights, GivenWeights};
 use crate::operation::{Window, blocked};
 
@@ -23,7 +24,7 @@ impl<'a> Importer<'a> {
     pub(super) fn transposed(&mut self, node: &Node<'a>) -> Read<()> {
         let x = self.input_placed(node, 0)?;
         let FileWeights { shape, real, codes } = self.weights(node, 1)?;
-        let (&[_, height, width], &[inputs, outputs, rows, columns]) = (&x.shape[..], &shape[..])
+        let (&[_, height, width], &[inputs, outputs, rows, columns]) = (&x.shape()[..], &shape[..])
         else {
             return self.refuse("it must read images");
         };
@@ -73,7 +74,7 @@ impl<'a> Importer<'a> {
         let y = self.record(y, &[&x])?;
         self.layers[y.0].is_float = weights.is_none();
         self.layers[y.0].weights = weights;
-        let products = Real { value: y, is_coded: false, shape: Vec::new(), function: None };
+        let products = Real::of(y, false, &[]);
         let name = self.layer_name();
         let blocks = self.graph.depth_to_space(&name, y, stride);
         let blocks = self.record(blocks, &[&products])?;

@@ -118,7 +118,7 @@ impl<'a> Importer<'a> {
                 let codes = Some((values, coded.scales.clone()));
                 Ok(FileWeights { shape: coded.codes.shape.clone(), real: coded.reals(), codes })
             }
-            Meaning::Real(_) | Meaning::Codes(..) => {
+            Meaning::Real(_) | Meaning::Codes(..) | Meaning::Sides(_) => {
                 self.refuse("its weights depend on the input; constants can be used")
             }
         }

@@ -107,17 +107,29 @@ impl View {
     }
 
     /// Some places of an axis; `None` if the places of that axis have no constant distance.
+    #[cfg_attr(
+        not(any(feature = "burn", test)),
+        expect(dead_code, reason = "for networks out of modules")
+    )]
     pub(crate) fn sliced(&self, axis: usize, first: usize, len: usize) -> Option<Self> {
-        let mut sliced = self.clone();
-        match self.axes[axis][..] {
-            [] => {}
-            [Part { stride, .. }] => {
-                sliced.axes[axis] = joined([Part { len, stride }]);
-                sliced.offset += first * stride;
+        self.taken(axis, first, &[Part { len, stride: 1 }])
+    }
+
+    /// The same of places that are `first + Σ place·stride` of the axis.
+    pub(crate) fn taken(&self, axis: usize, first: usize, by: &[Part]) -> Option<Self> {
+        let mut taken = self.clone();
+        let stride = match self.axes[axis][..] {
+            [] => 0,
+            [Part { stride, .. }] => stride,
+            _ => {
+                let all = [Part { len: self.shape()[axis], stride: 1 }];
+                return (first == 0 && by == all).then_some(taken);
             }
-            _ => return (first == 0 && self.shape()[axis] == len).then_some(sliced),
-        }
-        Some(sliced)
+        };
+        let of_numbers = by.iter().map(|by| Part { len: by.len, stride: by.stride * stride });
+        taken.axes[axis] = joined(of_numbers);
+        taken.offset += first * stride;
+        Some(taken)
     }
 
     /// Axes of length 1 repeated, and missing first ones added; `None` if others differ.
@@ -198,6 +210,11 @@ mod tests {
         let view = View::of(&[4, 3]);
         let row = view.sliced(0, 2, 1).expect("one row");
         assert_eq!((row.shape(), places(&row)), (vec![1, 3], vec![6, 7, 8]));
+        let ends = row.taken(1, 0, &[Part { len: 2, stride: 2 }]).expect("every second column");
+        assert_eq!((ends.shape(), places(&ends)), (vec![1, 2], vec![6, 8]));
+        let nested = [Part { len: 2, stride: 7 }, Part { len: 2, stride: 2 }];
+        let nested = View::of(&[12]).taken(0, 1, &nested).expect("an axis of one part");
+        assert_eq!((nested.shape(), places(&nested)), (vec![4], vec![1, 3, 8, 10]));
         let repeated = row.expanded(&[2, 2, 3]).expect("repeated");
         assert_eq!(places(&repeated), [6, 7, 8, 6, 7, 8, 6, 7, 8, 6, 7, 8]);
         assert_eq!(view.expanded(&[5, 3]), None);
