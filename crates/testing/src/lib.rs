@@ -4,6 +4,8 @@
 mod closeness;
 #[cfg(feature = "cube")]
 mod cube_launches;
+#[cfg(all(feature = "cube", feature = "wgpu"))]
+mod cube_recorder;
 #[cfg(feature = "burn")]
 mod devices;
 #[cfg(feature = "burn")]
@@ -21,6 +23,8 @@ pub use tolerance::Tolerance;
 // Devices and gradients of burn.
 #[cfg(feature = "cube")]
 pub use cube_launches::launches;
+#[cfg(all(feature = "cube", feature = "wgpu"))]
+pub use cube_recorder::{RecordedLaunch, recorded, recording_client};
 #[cfg(feature = "burn")]
 pub use devices::{Alone, Devices, IntoDevices, alone, autodiff_devices, devices, gpus};
 #[cfg(feature = "burn")]

@@ -94,8 +94,8 @@ macro_rules! convolution {
 
             /// The memory of the passes with the kernels for CPUs in f32, for a batch of images
             /// with these spatial sizes and a number of threads; `None` on the plain path, where
-            /// burn's operations store every basis function, and on GPUs, where patches of at most
-            /// 64 MiB are in memory at a time.
+            /// burn's operations store every basis function, and on GPUs, where the forms `Sparse`
+            /// and `Dense` store nothing, and others patches of at most 64 MiB at a time.
             ///
             /// # Errors
             /// [`ConvError`] if the images are smaller than the kernel.

@@ -3,7 +3,7 @@
 
 use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{DType, FloatDType, Shape, Tensor};
+use burn::tensor::{DType, FloatDType, Int, Shape, Tensor};
 use updraft_simd::mark_plain;
 
 use super::layer::Parameters;
@@ -124,7 +124,28 @@ pub(crate) fn convolve(x: Tensor<5>, weights: Tensor<3>, geometry: &ConvGeometry
         .reshape([groups, of_group, taps, count, outputs])
         .permute([0, 4, 1, 3, 2])
         .reshape([groups * outputs, of_group * count, kz, ky, kx]);
-    let stride = geometry.axes.map(|axis| axis.stride);
-    let dilation = geometry.axes.map(|axis| axis.dilation);
+    let (x, stride, dilation) = without_gaps(x, geometry);
     conv3d(x, weights, None, ConvOptions::new(stride, [0; 3], dilation, groups))
+}
+
+/// The pixels that windows visit, one window after another, with the stride and the dilation of windows
+/// of these, on axes whose stride is longer than the windows: on GPUs burn 0.22.1 computes zeros for
+/// the gradient of the input there (`conv_transpose3d_kernel` of burn-cubecl).
+fn without_gaps(mut x: Tensor<5>, geometry: &ConvGeometry) -> (Tensor<5>, [usize; 3], [usize; 3]) {
+    let mut stride = geometry.axes.map(|axis| axis.stride);
+    let mut dilation = geometry.axes.map(|axis| axis.dilation);
+    for (at, axis) in geometry.axes.iter().enumerate() {
+        if axis.kernel * axis.dilation >= axis.stride {
+            continue;
+        }
+        let rest = x.dims()[at + 2] - (axis.dilation * (axis.kernel - 1) + 1);
+        let places: Vec<i32> = (0..=rest / axis.stride)
+            .flat_map(|window| (0..axis.kernel).map(move |tap| (window, tap)))
+            .map(|(window, tap)| (window * axis.stride + tap * axis.dilation) as i32)
+            .collect();
+        let places = Tensor::<1, Int>::from_ints(places.as_slice(), &x.device());
+        x = x.select(at + 2, places);
+        (stride[at], dilation[at]) = (axis.kernel, 1);
+    }
+    (x, stride, dilation)
 }

@@ -1,12 +1,12 @@
 //! The kernels of a layer's passes.
 
 use crate::kernels::cube_cost::{
-    CubeLayer, KernelCost, Pass, bias_gradient, dense, expanded, scaler_gradient, sparse,
-    tensor_cores, unsupported,
+    CubeLayer, Images, KernelCost, Pass, bias_gradient, convolution, dense, expanded,
+    scaler_gradient, sparse, tensor_cores, unsupported,
 };
-use crate::kernels::{CubeForm, LayerGeometry, Weights};
+use crate::kernels::{BaseBranch, ConvGeometry, CubeForm, LayerGeometry, Weights};
 
-/// The kernels of a linear layer's passes on a GPU, in the order in which they run.
+/// The kernels of a layer's passes on a GPU, in the order in which they run.
 ///
 /// The backward pass is that to the gradients of the input and of all parameters.
 /// Inputs are of f32; those of bf16 and f16 are converted by burn before the kernels run, and
@@ -63,6 +63,7 @@ impl LayerCost {
             batch: batch as u64,
             inputs: geometry.in_features() as u64,
             outputs: geometry.out_features() as u64,
+            images: None,
         };
         let (forward, mut backward) = match form {
             CubeForm::Sparse => (
@@ -86,14 +87,103 @@ impl LayerCost {
                 (expanded_forward(pass, bytes), expanded_backward(pass, bytes))
             }
         };
-        if layer.is_scaled {
-            backward.push(scaler_gradient::cost(pass));
-        }
-        if layer.has_bias {
-            backward.push(bias_gradient::cost(pass));
-        }
+        backward.extend(of_parameters(pass));
         Some(Self { forward, backward })
     }
+
+    /// The kernels of a convolution of so many images with these spatial sizes, over all groups of
+    /// channels; `None` as in [`LayerCost::of`], and for images that are smaller than the kernel, and
+    /// forms other than [`CubeForm::Sparse`] and [`CubeForm::Dense`], which store patches.
+    ///
+    /// A launch computes all groups. A base branch of [`BaseBranch::ActivationOfConv`] is computed by
+    /// burn, and not counted.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_kan::CubeForm;
+    /// use updraft_kan::roofline::LayerCost;
+    /// use updraft_kan::slices::{Activation, BaseBranch, ConvAxis, ConvGeometry, Grid, Weights};
+    ///
+    /// let grid = Grid::uniform(-1.0, 1.0, 5, 3)?;
+    /// let axes = [ConvAxis { padding: 1, ..ConvAxis::new(3) }; 2];
+    /// let branch = BaseBranch::ConvOfActivation;
+    /// let conv = ConvGeometry::try_new(grid, [4, 6], 1, &axes, Activation::Silu, branch)?;
+    /// let cost = LayerCost::of_conv(CubeForm::Dense, &conv, &Weights::default(), 2, &[8, 8])
+    ///     .expect("cubic");
+    /// // The images and eight coefficients a tap of each edge are read, and no patches.
+    /// assert_eq!(cost.forward.len(), 1);
+    /// assert_eq!(cost.forward[0].bytes_read, 4 * (2 * 4 * 64 + 9 * 4 * 8 * 6));
+    /// assert_eq!(cost.forward[0].bytes_written, 4 * 2 * 6 * 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of_conv(
+        form: CubeForm,
+        geometry: &ConvGeometry,
+        weights: &Weights<'_>,
+        batch: usize,
+        sides: &[usize],
+    ) -> Option<Self> {
+        let grid = geometry.grid();
+        let has_base =
+            weights.base.is_some() && geometry.base_branch() == BaseBranch::ConvOfActivation;
+        let activation = has_base.then(|| geometry.activation());
+        let [is_scaled, has_bias] = [weights.scaler, weights.bias].map(|of| of.is_some());
+        let layer = CubeLayer::new(grid, activation, is_scaled, has_bias);
+        let shapes = geometry.shapes_of(batch, sides).ok()?;
+        let is_possible = grid.is_uniform() && unsupported(grid).is_none() && computes(form, layer);
+        if batch == 0 || !is_possible {
+            return None;
+        }
+        let groups = geometry.groups().max(1);
+        let channels = geometry.in_channels() / groups;
+        let pass = Pass {
+            layer,
+            batch: (batch * shapes.out_pixels()) as u64,
+            inputs: (channels * geometry.taps()) as u64,
+            outputs: (geometry.out_channels() / groups) as u64,
+            images: Some(Images {
+                pixels: (batch * shapes.in_pixels()) as u64,
+                channels: channels as u64,
+                taps: geometry.taps() as u64,
+            }),
+        };
+        let (forward, [of_input, of_weights]) = match form {
+            CubeForm::Sparse => (
+                sparse::forward::cost(pass),
+                [sparse::input_gradient::cost(pass), sparse::weight_gradient::cost(pass)],
+            ),
+            CubeForm::Dense => (
+                dense::forward::cost(pass),
+                [dense::input_gradient::cost(pass), dense::weight_gradient::cost(pass)],
+            ),
+            _ => return None,
+        };
+        let groups = groups as u64;
+        // The edges of all groups follow each other.
+        let all_edges = Pass { inputs: groups * pass.inputs, ..pass };
+        let of_groups = |cost: KernelCost| cost.of_groups(groups);
+        let backward = [of_input, of_weights].map(of_groups).into_iter();
+        let backward = backward.chain(convolution::addition_cost(pass, groups));
+        let backward = backward.chain(scaler_gradient_cost(all_edges));
+        Some(Self {
+            forward: vec![of_groups(forward)],
+            backward: backward.chain(bias_gradient_cost(pass).map(of_groups)).collect(),
+        })
+    }
+}
+
+/// The gradients that all forms share.
+fn of_parameters(pass: Pass) -> impl Iterator<Item = KernelCost> {
+    scaler_gradient_cost(pass).into_iter().chain(bias_gradient_cost(pass))
+}
+
+fn scaler_gradient_cost(pass: Pass) -> Option<KernelCost> {
+    pass.layer.is_scaled.then(|| scaler_gradient::cost(pass))
+}
+
+fn bias_gradient_cost(pass: Pass) -> Option<KernelCost> {
+    pass.layer.has_bias.then(|| bias_gradient::cost(pass))
 }
 
 /// Whether the kernels of a form compute the bases of a layer, and as many rows of weights an input

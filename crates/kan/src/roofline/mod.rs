@@ -21,15 +21,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Cubes::occupancy`] has the cubes of a kernel that a multiprocessor runs at a time.
+//!
+//! Bytes, launches, cubes and their shared memory are compared with what a device of CubeCL is asked
+//! for, kernel by kernel, in `src/ops/cube/measured_cost.rs`: the sizes of the buffers that a kernel
+//! reads and writes by the analysis of CubeCL's compiler, each counted once.
 //! The model was not compared with the counters of a card.
 //! It leaves out the time of launches, of caches and of shared memory, in which the sparse form reads
 //! a weight for each product.
 
 mod device_limits;
 mod layer_cost;
+mod occupancy;
 #[cfg(test)]
 mod tests;
 
 pub use crate::kernels::cube_cost::{Cubes, KernelCost};
 pub use device_limits::{DeviceLimits, LeastTime, Limit, least_time};
 pub use layer_cost::LayerCost;
+pub use occupancy::{MultiprocessorLimits, Occupancy, OccupancyLimit};

@@ -3,34 +3,46 @@
 use cubecl::prelude::*;
 
 use super::buffers::Sizes;
+use super::convolution::{ImageSizes, Layout, images_of_group, output_place, share_of_cube};
 use super::tiles::{LANES, cubes};
 use crate::kernels::cube_cost::bias_gradient::GROUPS;
 
-/// Writes the sums over the samples, `[out_features]`, of the gradient of the outputs,
+/// Writes the sums over the samples, `[out_features]` of all groups, of the gradient of the outputs,
 /// `[batch, out_features]`.
 pub(crate) fn bias_gradient(client: &Client, sizes: Sizes, dy: BufferArg, of_bias: BufferArg) {
     let Sizes { batch, outputs, address, .. } = sizes;
     gradient_of_bias::launch(
         client,
-        cubes(outputs.div_ceil(LANES) as usize, 1),
+        cubes(sizes.across(outputs.div_ceil(LANES)), 1),
         CubeDim::new_2d(LANES, GROUPS),
         address,
         dy,
         of_bias,
+        sizes.images(),
         batch,
         outputs,
+        sizes.layout(),
     );
 }
 
 #[cube(launch, address_type = "dynamic")]
-fn gradient_of_bias(dy: &[f32], of_bias: &mut [f32], batch: u32, outputs: u32) {
-    let output = CUBE_POS_X * LANES + UNIT_POS_X;
+fn gradient_of_bias(
+    dy: &[f32],
+    of_bias: &mut [f32],
+    images: ImageSizes,
+    batch: u32,
+    outputs: u32,
+    #[comptime] layout: Layout,
+) {
+    let share = share_of_cube(&images, layout);
+    let images = images_of_group(&images, share.group);
+    let output = share.tile * LANES + UNIT_POS_X;
     // Beyond the end the last one is summed, and not written.
     let column = min(output, outputs - 1);
     let mut sum = 0.0f32;
     let mut sample = UNIT_POS_Y;
     while sample < batch {
-        sum += dy[sample as usize * outputs as usize + column as usize];
+        sum += dy[output_place(sample, column, outputs, &images, layout)];
         sample += GROUPS;
     }
     let mut sums = Shared::<[f32]>::new_slice(comptime!((LANES * GROUPS) as usize));
@@ -42,6 +54,6 @@ fn gradient_of_bias(dy: &[f32], of_bias: &mut [f32], batch: u32, outputs: u32) {
         for group in 0..GROUPS {
             total += sums[(comptime!(group * LANES) + UNIT_POS_X) as usize];
         }
-        of_bias[output as usize] = total;
+        of_bias[(share.group * outputs + output) as usize] = total;
     }
 }

@@ -2,6 +2,7 @@
 
 use cubecl::prelude::*;
 
+use super::convolution::{ConvImages, ImageSizesLaunch, Layout, Rows, no_images};
 use super::layer::CubeLayer;
 
 /// A layer's input and weights, row by row.
@@ -26,6 +27,8 @@ pub(crate) struct Sizes {
     pub(super) outputs: u32,
     /// The type of an index into the largest buffer.
     pub(super) address: AddressType,
+    /// Where samples are in images, instead of in rows.
+    images: Option<(ConvImages, Rows)>,
 }
 
 impl Sizes {
@@ -42,7 +45,48 @@ impl Sizes {
             inputs: size(inputs),
             outputs: size(outputs),
             address: AddressType::from_len(largest),
+            images: None,
         }
+    }
+
+    /// The sizes of each group of a convolution for some rows, whose numbers are in images.
+    pub(crate) fn of_images(layer: CubeLayer, images: ConvImages, rows: Rows) -> Self {
+        let inputs = rows.channels * images.taps();
+        let edges = images.groups() as usize * inputs as usize * rows.outputs as usize;
+        let spline = edges * layer.bases();
+        Self {
+            batch: rows.count,
+            inputs,
+            outputs: rows.outputs,
+            address: images.address.max(AddressType::from_len(spline)),
+            images: Some((images, rows)),
+        }
+    }
+
+    /// The sizes of the gradient of the input: in images, samples are pixels of all of them, and
+    /// inputs are channels.
+    #[cfg(feature = "autodiff")]
+    pub(super) fn of_input_gradient(self) -> Self {
+        let Some((images, rows)) = self.images else { return self };
+        let rows = Rows { first: 0, ..rows };
+        let (batch, inputs) = (images.all_pixels(), rows.channels);
+        Self { batch, inputs, images: Some((images, rows)), ..self }
+    }
+
+    /// Cubes along the first axis, where a group has so many.
+    pub(super) fn across(&self, of_group: u32) -> usize {
+        let groups = self.images.map_or(1, |(images, _)| images.groups());
+        groups as usize * of_group as usize
+    }
+
+    /// What kernels are compiled for.
+    pub(super) fn layout(&self) -> Layout {
+        self.images.map_or(Layout::Rows, |(images, _)| images.layout())
+    }
+
+    /// The arguments of [`Layout::Images`], or numbers that are not read.
+    pub(super) fn images(&self) -> ImageSizesLaunch {
+        self.images.map_or_else(no_images, |(images, rows)| images.sizes(rows))
     }
 }
 

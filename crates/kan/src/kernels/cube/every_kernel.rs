@@ -4,11 +4,12 @@
 use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
+use super::choice::is_available;
 use super::expanded::{add_bias, contract, pack_weights, unpack_gradients, write_bases};
 use super::{
     ConvImages, CubeLayer, Inputs, LayerGrid, Part, Rows, Sizes, WeightGradients, add_part,
-    bias_gradient, dense, expanded, fold, forward, gather_patches, gather_rows, input_gradient,
-    scaler_gradient, scatter_rows, tensor_cores, weight_gradient,
+    bias_gradient, expanded, fold, forward, gather_patches, gather_rows, input_gradient,
+    scaler_gradient, scatter_rows, weight_gradient,
 };
 use crate::grid::{Grid, Outside};
 use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry, CubeForm};
@@ -19,6 +20,9 @@ const FEATURES: u32 = 64;
 
 /// Numbers of the largest buffer of these layers, and more.
 const NUMBERS: usize = 1 << 20;
+
+/// The forms of our own products.
+const PRODUCTS: [CubeForm; 4] = [CubeForm::Sparse, CubeForm::Dense, CubeForm::Bf16, CubeForm::F16];
 
 /// A layer as its kernels are compiled for it.
 struct Kind {
@@ -105,7 +109,7 @@ pub fn every_kernel(client: &Client, buffer: &dyn Fn(usize) -> BufferArg) {
         let layer = CubeLayer::new(&grid, kind.activation, kind.is_scaled, kind.has_bias);
         let sizes = Sizes::new(layer, BATCH as usize, features, features);
         let launches = Launches { client, buffer, grid: &grid, layer, sizes };
-        launches.of_products();
+        launches.of_products(&PRODUCTS);
         launches.of_expanded();
         launches.of_parameters();
     }
@@ -126,14 +130,21 @@ impl Kind {
     }
 }
 
-/// What a convolution launches around the passes of linear layers, a line for each kernel.
+/// The passes that read and write images, and what the other forms launch for patches, a line for each
+/// kernel.
 fn of_convolutions(client: &Client, buffer: &dyn Fn(usize) -> BufferArg) {
-    let grid = Grid::uniform(-1.0, 1.0, 5, 3).expect("ascending knots");
+    let kind = &KINDS[0];
+    let grid = kind.grid();
+    let layer = CubeLayer::new(&grid, kind.activation, kind.is_scaled, kind.has_bias);
     let axes = [ConvAxis { padding: 1, ..ConvAxis::new(3) }; 2];
     let branch = BaseBranch::ConvOfActivation;
-    let geometry = ConvGeometry::try_new(grid, [8, 16], 2, &axes, Activation::Silu, branch);
+    let geometry = ConvGeometry::try_new(grid.clone(), [8, 16], 2, &axes, Activation::Silu, branch);
     let images = ConvImages::new(&geometry.expect("few channels"), 4, &[16, 16]);
     let rows = Rows { first: 0, count: BATCH, group: 1, channels: 4, outputs: 8 };
+    let sizes = Sizes::of_images(layer, images, rows);
+    let launches = Launches { client, buffer, grid: &grid, layer, sizes };
+    launches.of_products(&[CubeForm::Sparse, CubeForm::Dense]);
+    launches.of_parameters();
     let any = || buffer(NUMBERS);
     gather_patches(client, images, rows, any(), any());
     scatter_rows(client, images, rows, any(), any());
@@ -169,20 +180,11 @@ impl Launches<'_> {
         WeightGradients { spline: self.any(), base: self.any() }
     }
 
-    /// The forms of our own products, a line for each kernel.
-    fn of_products(&self) {
+    /// Some forms of our own products, a line for each kernel.
+    fn of_products(&self, forms: &[CubeForm]) {
         let &Self { client, layer, sizes, .. } = self;
-        let on_tensor_cores = |form| {
-            tensor_cores::numbers(form)
-                .is_some_and(|numbers| tensor_cores::is_for(client, layer, numbers))
-        };
-        for (form, is_possible) in [
-            (CubeForm::Sparse, true),
-            (CubeForm::Dense, dense::is_for(client, layer)),
-            (CubeForm::Bf16, on_tensor_cores(CubeForm::Bf16)),
-            (CubeForm::F16, on_tensor_cores(CubeForm::F16)),
-        ] {
-            if !is_possible {
+        for &form in forms {
+            if !is_available(client, form, layer) {
                 continue;
             }
             // The forms of tensor cores pack the weights before a pass.

@@ -31,7 +31,7 @@ pub(crate) use bias_gradient::bias_gradient;
 #[cfg(feature = "autodiff")]
 pub(crate) use buffers::WeightGradients;
 pub(crate) use buffers::{Inputs, Sizes};
-#[cfg(feature = "autotune")]
+#[cfg(any(feature = "autotune", all(test, feature = "autodiff", feature = "wgpu")))]
 pub(crate) use choice::is_available;
 pub(crate) use choice::{chosen, forward, packed_len};
 #[cfg(feature = "autodiff")]

@@ -18,7 +18,7 @@ pub(super) struct Knots {
     coarse: f32,
     fine: f32,
     /// 0, which no compiler knows.
-    zero: u32,
+    pub(super) zero: u32,
 }
 
 /// The position of a number.

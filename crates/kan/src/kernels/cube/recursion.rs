@@ -135,18 +135,19 @@ fn between_knots(
 ) -> Found {
     let degree = comptime!(layer.degree);
     let start = input as usize * comptime!(layer.knots());
-    // The ends of the domain, and those of the knots between which bases have a value.
+    // The knots at the ends of the domain, and around them those between which bases have a value.
     let left = comptime!(2 * layer.degree as u32);
     let right = comptime!((2 * layer.degree + layer.intervals) as u32);
     let beyond = comptime!(if layer.outside == Outside::Zero { layer.degree as u32 } else { 0 });
-    let low = list[start + comptime!(left as usize)];
-    let high = list[start + comptime!(right as usize)];
 
     let is_without = has_no_value(number, layer);
     let nan = nan_of(number);
-    let mut at = select(is_without, low, number);
+    // Any number will do: the results are NaN.
+    let mut at = select(is_without, 0.0f32, number);
     let mut factor = 1.0f32;
     if comptime!(layer.outside == Outside::Clamp) {
+        let low = list[start + comptime!(left as usize)];
+        let high = list[start + comptime!(right as usize)];
         factor = select(at < low || at > high, 0.0f32, 1.0f32);
         at = select(at < low, low, select(at > high, high, at));
     }

@@ -10,15 +10,15 @@ pub(crate) const GROUPS: u32 = 8;
 pub(crate) fn cost(pass: Pass) -> KernelCost {
     let Pass { batch, outputs, .. } = pass;
     let [lanes, groups] = [LANES, GROUPS].map(u64::from);
-    let count = outputs.div_ceil(lanes);
+    let (count, parts) = (outputs.div_ceil(lanes), pass.parts_of_sum());
     KernelCost {
         name: "gradient_of_bias",
-        launches: 1,
+        launches: parts,
         bytes_read: pass.y_bytes(),
-        bytes_written: FLOAT * outputs,
-        flops: count * lanes * batch + outputs * groups,
+        bytes_written: parts * FLOAT * outputs,
+        flops: count * lanes * batch + parts * outputs * groups,
         cubes: Some(Cubes {
-            count,
+            count: parts * count,
             threads_per_cube: LANES * GROUPS,
             shared_bytes: FLOAT * lanes * groups,
         }),

@@ -24,10 +24,23 @@ pub struct KernelCost {
     pub cubes: Option<Cubes>,
 }
 
+impl KernelCost {
+    /// The work of launches that compute so many groups of channels instead of one.
+    pub(crate) fn of_groups(self, count: u64) -> Self {
+        Self {
+            bytes_read: count * self.bytes_read,
+            bytes_written: count * self.bytes_written,
+            flops: count * self.flops,
+            cubes: self.cubes.map(|cubes| Cubes { count: count * cubes.count, ..cubes }),
+            ..self
+        }
+    }
+}
+
 /// The cubes of a kernel, which other languages call workgroups or thread blocks.
 ///
-/// A processor of a device runs as many of them at a time as their threads, shared memory and
-/// registers fit; the registers are chosen by the device's compiler.
+/// A multiprocessor of a device runs as many of them at a time as their threads, shared memory and
+/// registers fit: [`occupancy`](Self::occupancy).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cubes {

@@ -4,6 +4,7 @@
 //! It has the folders and files of `kernels::cube`, and is compiled without CubeCL.
 
 pub(crate) mod bias_gradient;
+pub(crate) mod convolution;
 pub(crate) mod dense;
 mod evaluation;
 pub(crate) mod expanded;
@@ -27,4 +28,4 @@ pub(crate) use layer::CubeLayer;
 pub(crate) use layer::MOST_DEGREE;
 #[cfg(any(feature = "cube", feature = "every-kernel"))]
 pub(crate) use layer::Spacing;
-pub(crate) use pass::Pass;
+pub(crate) use pass::{Images, Pass};

@@ -1,5 +1,6 @@
 //! The sizes of a pass, and the bytes of its buffers.
 
+use super::convolution::ROWS_OF_SUM;
 use super::layer::Spacing;
 use super::{CubeLayer, evaluation};
 
@@ -10,9 +11,23 @@ pub(super) const FLOAT: u64 = size_of::<f32>() as u64;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     pub(crate) layer: CubeLayer,
+    /// Samples; for images the pixels of the outputs.
     pub(crate) batch: u64,
+    /// For images the taps of a group's channels.
     pub(crate) inputs: u64,
     pub(crate) outputs: u64,
+    /// The images that samples are in, instead of rows.
+    pub(crate) images: Option<Images>,
+}
+
+/// The images of a group of a convolution.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Images {
+    /// Of the whole batch.
+    pub(crate) pixels: u64,
+    pub(crate) channels: u64,
+    /// Of the kernel.
+    pub(crate) taps: u64,
 }
 
 impl Pass {
@@ -35,7 +50,24 @@ impl Pass {
 
     /// Of the input, or its gradient.
     pub(super) fn x_bytes(&self) -> u64 {
-        FLOAT * self.batch * self.inputs
+        let (samples, inputs, _) = self.of_input_gradient();
+        FLOAT * samples * inputs
+    }
+
+    /// Samples, inputs and taps of the gradient of the input: of each pixel and channel in images.
+    pub(super) fn of_input_gradient(&self) -> (u64, u64, u64) {
+        match self.images {
+            Some(Images { pixels, channels, taps }) => (pixels, channels, taps),
+            None => (self.batch, self.inputs, 1),
+        }
+    }
+
+    /// Launches of the gradients of weights, and of the bias.
+    pub(super) fn parts_of_sum(&self) -> u64 {
+        match self.images {
+            Some(_) => self.batch.div_ceil(ROWS_OF_SUM as u64),
+            None => 1,
+        }
     }
 
     /// Of the outputs, or their gradient.

@@ -1,8 +1,6 @@
 //! The passes of a linear layer on burn's tensors on GPUs.
 
-use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, Shape, TensorData};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
@@ -14,7 +12,7 @@ use crate::grid::Grid;
 use crate::kernels::CubeForm;
 #[cfg(feature = "autodiff")]
 use crate::kernels::cube::WeightGradients;
-use crate::kernels::cube::{self, CubeLayer, Inputs, LayerGrid, Sizes};
+use crate::kernels::cube::{self, ConvImages, CubeLayer, Inputs, LayerGrid, Rows, Sizes};
 #[cfg(feature = "autodiff")]
 use crate::ops::extension::Wanted;
 use crate::ops::extension::{Forms, Geometry};
@@ -22,9 +20,13 @@ use crate::ops::extension::{Forms, Geometry};
 /// A linear layer with an input; its tensors are contiguous.
 #[derive(Clone)]
 pub(super) struct Linear {
-    /// `[batch, in_features]`.
+    /// `[batch, in_features]`, or images, of which all groups are computed.
     pub(super) x: CubeTensor,
-    /// `[in_features, bases, out_features]`.
+    /// Where samples are in images, for the forms that read them. Outputs and gradients are in images,
+    /// too.
+    images: Option<(ConvImages, Rows)>,
+    /// `[in_features, bases, out_features]`; in images the inputs of all groups, and the outputs of
+    /// each.
     spline: CubeTensor,
     base: Option<CubeTensor>,
     scaler: Option<CubeTensor>,
@@ -50,15 +52,22 @@ impl Linear {
         let [x, spline] = [x, spline].map(into_contiguous);
         let [base, scaler] = [base, scaler].map(|edges| edges.map(into_contiguous));
         let knots = cube::input_knots(geometry.grid()).map(|knots| {
-            let count = knots.len();
-            CubeBackend::float_from_data(TensorData::new(knots, [count]), &x.device)
+            let (client, device) = (x.client.clone(), x.device.clone());
+            let shape = [knots.len()];
+            let handle = client.create_from_slice(TensorData::new(knots, shape).as_bytes());
+            CubeTensor::new_contiguous(client, device, Shape::new(shape), handle, DType::F32)
         });
-        Self { x, spline, base, scaler, knots, geometry: geometry.clone() }
+        Self { x, images: None, spline, base, scaler, knots, geometry: geometry.clone() }
     }
 
     /// The same layer with another input, contiguous.
     pub(super) fn with_input(&self, x: CubeTensor) -> Self {
         Self { x, ..self.clone() }
+    }
+
+    /// The same layer whose samples are some rows of images.
+    pub(super) fn of_images(&self, images: ConvImages, rows: Rows) -> Self {
+        Self { images: Some((images, rows)), ..self.clone() }
     }
 
     /// The outputs, `[batch, out_features]`.
@@ -70,7 +79,7 @@ impl Linear {
 
     /// Runs a pass in the form that is forced, else the one that is measured as the fastest, else
     /// that of the rule.
-    fn run_chosen(&self, pass: Pass, forms: Forms) {
+    pub(super) fn run_chosen(&self, pass: Pass, forms: Forms) {
         #[cfg(feature = "autotune")]
         let Some(pass) = super::tune::run_fastest(self, pass, forms) else {
             return;
@@ -79,7 +88,7 @@ impl Linear {
     }
 
     /// The form that is forced, else that of the rule.
-    fn form(&self, forms: Forms) -> CubeForm {
+    pub(super) fn form(&self, forms: Forms) -> CubeForm {
         cube::chosen(&self.x.client, forms.forced, forms.of_input, self.layer(false))
     }
 
@@ -118,8 +127,21 @@ impl Linear {
         }
     }
 
+    /// Samples.
     pub(super) fn batch(&self) -> usize {
-        self.x.meta.shape()[0]
+        self.images.map_or_else(|| self.x.meta.shape()[0], |(_, rows)| rows.count as usize)
+    }
+
+    /// Taps of the window where samples are in images, else 0.
+    #[cfg(feature = "autotune")]
+    pub(super) fn window_taps(&self) -> u32 {
+        self.images.map_or(0, |(images, _)| images.taps())
+    }
+
+    /// Groups of channels where samples are in images, else 1.
+    #[cfg(any(feature = "autodiff", feature = "autotune"))]
+    pub(super) fn groups(&self) -> u32 {
+        self.images.map_or(1, |(images, _)| images.groups())
     }
 
     pub(super) fn in_features(&self) -> usize {
@@ -136,7 +158,10 @@ impl Linear {
     }
 
     pub(super) fn sizes(&self, layer: CubeLayer) -> Sizes {
-        Sizes::new(layer, self.batch(), self.in_features(), self.outputs())
+        match self.images {
+            Some((images, rows)) => Sizes::of_images(layer, images, rows),
+            None => Sizes::new(layer, self.batch(), self.in_features(), self.outputs()),
+        }
     }
 
     pub(super) fn grid(&self) -> &Grid {
@@ -189,11 +214,8 @@ impl Linear {
         wanted: Wanted,
         forms: Forms,
     ) -> (Option<CubeTensor>, Option<OfWeights>) {
-        let like = |tensor: &CubeTensor| self.empty(tensor.meta.shape().clone());
-        let dx = wanted.x.then(|| like(&self.x));
-        let of_weights = wanted
-            .parameters
-            .then(|| OfWeights { spline: like(&self.spline), base: self.base.as_ref().map(like) });
+        let dx = wanted.x.then(|| self.empty(self.x.meta.shape().clone()));
+        let of_weights = wanted.parameters.then(|| self.empty_weights());
         if let Some(expanded) = Expanded::new(self, self.layer(false), self.form(forms)) {
             expanded.gradients(dy, dx.as_ref(), of_weights.as_ref());
             return (dx, of_weights);
@@ -201,11 +223,23 @@ impl Linear {
         if let Some(dx) = &dx {
             self.run_chosen(Pass::InputGradient { dy: dy.clone(), dx: dx.clone() }, forms);
         }
-        if let Some(OfWeights { spline, base }) = &of_weights {
-            let (dy, spline, base) = (dy.clone(), spline.clone(), base.clone());
-            self.run_chosen(Pass::WeightGradient { dy, spline, base }, forms);
+        if let Some(of_weights) = &of_weights {
+            self.weight_gradient(dy, of_weights, forms);
         }
         (dx, of_weights)
+    }
+
+    /// Room for the gradients of the weights.
+    pub(super) fn empty_weights(&self) -> OfWeights {
+        let like = |tensor: &CubeTensor| self.empty(tensor.meta.shape().clone());
+        OfWeights { spline: like(&self.spline), base: self.base.as_ref().map(like) }
+    }
+
+    /// Writes the gradients of coefficients without their splines' factors, and of base weights, in
+    /// another form than the expanded ones.
+    pub(super) fn weight_gradient(&self, dy: &CubeTensor, of: &OfWeights, forms: Forms) {
+        let (dy, spline, base) = (dy.clone(), of.spline.clone(), of.base.clone());
+        self.run_chosen(Pass::WeightGradient { dy, spline, base }, forms);
     }
 
     /// The gradients of the splines' factors, if there are any; those of the coefficients without
@@ -216,14 +250,16 @@ impl Linear {
         let layer = self.layer(false);
         let [spline, scaler, of_spline, of_factor] =
             [&self.spline, scaler, of_spline, &of_scaler].map(buffer);
-        let (client, sizes) = (&self.x.client, self.sizes(layer));
+        let (client, inputs) = (&self.x.client, self.in_features());
+        // Those of all groups, whose edges follow each other.
+        let sizes = Sizes::new(layer, self.batch(), inputs, self.outputs());
         cube::scaler_gradient(client, layer, sizes, spline, scaler, of_spline, of_factor);
         Some(of_scaler)
     }
 
-    /// The gradient of the bias, `[out_features]`.
+    /// The gradient of the bias, `[out_features]` of all groups.
     pub(super) fn bias_gradient(&self, dy: &CubeTensor) -> CubeTensor {
-        let of_bias = self.empty([self.outputs()]);
+        let of_bias = self.empty([self.groups() as usize * self.outputs()]);
         let sizes = self.sizes(self.layer(true));
         cube::bias_gradient(&self.x.client, sizes, buffer(dy), buffer(&of_bias));
         of_bias

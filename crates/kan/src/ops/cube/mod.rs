@@ -3,6 +3,8 @@
 mod convolution;
 mod expanded;
 mod linear;
+#[cfg(all(test, feature = "autodiff", feature = "wgpu"))]
+mod measured_cost;
 mod operation;
 mod pass;
 #[cfg(feature = "autotune")]

@@ -1,4 +1,5 @@
-//! A pass of a linear layer on a GPU.
+//! A pass of a linear layer on a GPU. Where its samples are in images, outputs are
+//! `[batch, out_channels, ...]`, and the gradient of the input is that of the images.
 
 use burn_cubecl::tensor::CubeTensor;
 

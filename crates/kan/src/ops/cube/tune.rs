@@ -96,6 +96,12 @@ struct PassKey {
     intervals: usize,
     has_base: bool,
     is_scaled: bool,
+    /// Taps of the window where samples are in images, else 0.
+    #[serde(default)]
+    window_taps: u32,
+    /// Groups of channels where samples are in images, else 1.
+    #[serde(default)]
+    groups: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,6 +129,8 @@ impl PassKey {
             intervals: layer.intervals,
             has_base: layer.activation.is_some(),
             is_scaled: layer.is_scaled,
+            window_taps: linear.window_taps(),
+            groups: linear.groups(),
         }
     }
 }

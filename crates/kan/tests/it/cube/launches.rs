@@ -79,24 +79,56 @@ fn every_form_launches_the_kernels_of_the_model() {
 }
 
 #[test]
-fn a_part_of_a_convolution_has_three_launches_forward_and_six_backward() {
+fn a_convolution_has_one_launch_forward_and_four_backward_for_all_groups() {
+    for device in gpus().into_iter().map(Device::autodiff) {
+        for (groups, form) in [
+            (1, CubeForm::Dense),
+            (1, CubeForm::Sparse),
+            (2, CubeForm::Sparse),
+            // Depthwise.
+            (4, CubeForm::Dense),
+        ] {
+            let config = KanConv2dConfig::new([4, 8], [3, 3]).with_bias(true).with_groups(groups);
+            let conv = config.init(&device).with_path(LayerPath::CubeIn(form));
+            let images = || {
+                let shape = [2, 4, 6, 5];
+                Tensor::<4>::random(shape, Distribution::Default, &device).require_grad()
+            };
+            let weights =
+                Weights { spline: &[], base: Some(&[]), scaler: Some(&[]), bias: Some(&[]) };
+            let cost = LayerCost::of_conv(form, conv.geometry(), &weights, 2, &[6, 5])
+                .expect("cubic splines, few rows");
+            let count =
+                |kernels: &[KernelCost]| kernels.iter().map(|kernel| kernel.launches).sum::<u64>();
+            assert_eq!([count(&cost.forward), count(&cost.backward)], [1, 4]);
+            // Kernels are compiled in a first run.
+            conv.forward(images()).sum().backward();
+            let x = images();
+            let what = format!("{form}, {groups} groups");
+            let (y, launched) = launches(&device, || conv.forward(x));
+            assert_modelled(&launched, &cost.forward, &format!("{what}, forward"));
+            let (_, launched) = launches(&device, || y.sum().backward());
+            assert_modelled(&launched, &cost.backward, &format!("{what}, backward"));
+        }
+    }
+}
+
+#[test]
+fn a_part_of_the_patches_of_an_expanded_form_is_gathered_and_put_back() {
     for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanConv2dConfig::new([2, 3], [3, 3]).with_bias(true);
-        let conv = config.init(&device).with_path(LayerPath::CubeIn(CubeForm::Dense));
-        let images = || {
-            let shape = [2, 2, 6, 5];
-            Tensor::<4>::random(shape, Distribution::Default, &device).require_grad()
-        };
-        // Kernels are compiled in a first run.
-        conv.forward(images()).sum().backward();
-        let x = images();
-        let ours = |launched: &[&str]| {
-            launched.iter().filter(|kernel| kernel.contains("updraft_kan::")).count()
+        let conv = config.init(&device).with_path(LayerPath::CubeIn(CubeForm::Expanded));
+        let x = Tensor::<4>::random([2, 2, 6, 5], Distribution::Default, &device).require_grad();
+        let count = |launched: &[&str], kernel: &str| {
+            launched.iter().filter(|launched| launched.contains(kernel)).count()
         };
         let (y, launched) = launches(&device, || conv.forward(x));
-        assert_eq!(ours(&launched), 3, "{launched:?}");
+        for kernel in ["::patches_of_images::", "::pixels_of_rows::"] {
+            assert_eq!(count(&launched, kernel), 1, "{kernel}: {launched:?}");
+        }
         let (_, launched) = launches(&device, || y.sum().backward());
-        // One more for the factors of the splines.
-        assert_eq!(ours(&launched), 7, "{launched:?}");
+        for kernel in ["::patches_of_images::", "::rows_of_pixels::", "::images_of_patches::"] {
+            assert_eq!(count(&launched, kernel), 1, "{kernel}: {launched:?}");
+        }
     }
 }

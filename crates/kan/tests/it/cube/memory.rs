@@ -33,7 +33,8 @@ fn step(device: &Device, case: &Case, path: LayerPath) -> [u64; 2] {
             .flatten()
             .map(|edges| 4 * edges.len() as u64)
             .sum::<u64>();
-    assert!(x.grad(&gradients).is_some());
+    // A buffer that could not be allocated is an error at the first read of what depends on it.
+    x.grad(&gradients).expect("the input requires it").sum().into_data();
     drop(gradients);
     device.memory_cleanup();
     [kept, grown.saturating_sub(results)]
@@ -41,29 +42,33 @@ fn step(device: &Device, case: &Case, path: LayerPath) -> [u64; 2] {
 
 #[test]
 fn a_training_step_keeps_no_bases_and_needs_a_tenth_of_the_plain_paths_memory() {
-    check_step(256);
+    check_step(256, 256);
 }
 
 #[test]
-#[ignore = "slow: burn's operations need more than 5 GiB, and minutes on an emulated device"]
+#[ignore = "slow: minutes on an emulated device"]
 fn a_training_step_of_a_large_batch_needs_a_tenth_of_the_plain_paths_memory() {
-    check_step(8192);
+    // At 8192 samples burn's operations need buffers that lavapipe cannot allocate.
+    check_step(8192, 2048);
 }
 
-/// A step of 512 inputs and outputs over 20 intervals.
+/// A step of 512 inputs and outputs over 20 intervals, by the kernels and by burn's operations.
+///
+/// The memory of the latter grows with the batch, so that a smaller one is a lower bound.
 #[expect(clippy::print_stdout, reason = "the figures behind the bound")]
-fn check_step(batch: usize) {
+fn check_step(batch: usize, plain_batch: usize) {
     for device in gpus().into_iter().map(Device::autodiff) {
         let config = KanLinearConfig::new(512, 512).with_intervals(20);
-        let case = Case::new(config, batch);
+        let case = Case::new(config.clone(), batch);
         // The kernels are compiled, and constants of the pools allocated, in a first step.
         step(&device, &case, LayerPath::Cube);
         let [kept, needed] = step(&device, &case, LayerPath::Cube);
-        let [plain_kept, plain_needed] = step(&device, &case, LayerPath::Plain);
+        let [plain_kept, plain_needed] =
+            step(&device, &Case::new(config, plain_batch), LayerPath::Plain);
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         println!(
             "kept for the backward pass: kernels {:.1} MiB, plain {:.1} MiB; \
-             a step: kernels {:.1} MiB, plain {:.1} MiB",
+             a step: kernels {:.1} MiB, plain {:.1} MiB; {batch} and {plain_batch} samples",
             mib(kept),
             mib(plain_kept),
             mib(needed),
@@ -91,7 +96,7 @@ fn a_convolution_keeps_its_images_alone_and_needs_less_than_the_plain_path() {
             let kept = memory(&device)[1] - in_use - outputs;
             let gradients = y.sum().backward();
             let grown = memory(&device)[0].saturating_sub(reserved);
-            assert!(x.grad(&gradients).is_some());
+            x.grad(&gradients).expect("the input requires it").sum().into_data();
             drop(gradients);
             device.memory_cleanup();
             [kept, grown]

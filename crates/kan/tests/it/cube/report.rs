@@ -66,6 +66,8 @@ fn a_layer_without_kernels_warns_once_with_the_reason() {
                 let _ = layer.forward(Tensor::<2>::zeros([2, 3], &device));
             }
         });
+        // A process that exits while lavapipe compiles a kernel may end with SIGSEGV.
+        device.sync().expect("the device computes");
     }
     let warnings = warnings.0.lock().expect("no test panicked with it");
     assert_eq!(warnings.len(), expected, "{warnings:?}");

@@ -2,8 +2,8 @@
 
 use cubecl::prelude::*;
 
-use super::patches::UNITS;
 use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube_cost::convolution::UNITS;
 
 /// Adds so many numbers of a part to the total.
 pub(crate) fn add_part(client: &Client, count: usize, part: BufferArg, total: BufferArg) {

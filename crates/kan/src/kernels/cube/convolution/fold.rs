@@ -2,10 +2,11 @@
 
 use cubecl::prelude::*;
 
-use super::images::{ConvImages, ImageSizes, Window};
-use super::patches::UNITS;
+use super::hit::output_of_tap;
+use super::images::{ConvImages, ImageSizes, Window, input_pixel_of};
 use super::rows::Rows;
 use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube_cost::convolution::UNITS;
 
 /// Adds the gradients of some rows' patches, `[rows.count, rows.channels · taps]`, to those of the
 /// images, `[batch, channels, ...]`: pixels of an image that begins with one of these rows are
@@ -28,11 +29,9 @@ pub(crate) fn fold(
         images.address.max(AddressType::from_len(patches)),
         of_patches,
         dx,
-        images.sizes(),
-        rows.first,
+        images.sizes(rows),
         rows.count,
         first_image,
-        rows.group * rows.channels,
         rows.channels,
         all,
         images.window,
@@ -44,63 +43,35 @@ fn images_of_patches(
     of_patches: &[f32],
     dx: &mut [f32],
     sizes: ImageSizes,
-    first_row: u32,
     rows: u32,
     first_image: u32,
-    first_channel: u32,
     channels: u32,
     all: u32,
     #[comptime] window: Window,
 ) {
     let at = cube_along() * UNITS + UNIT_POS_X;
     if at < all {
-        let of_plane = sizes.height * sizes.width;
-        let of_channel = sizes.depth * of_plane;
-        let pixel = at % of_channel;
+        let of_channel = sizes.depth * sizes.height * sizes.width;
         let channel = at / of_channel % channels;
         let image = first_image + at / of_channel / channels;
-        let plane = (image * sizes.channels + first_channel + channel) as usize;
-        let place = plane * of_channel as usize + pixel as usize;
-        let pad_z = comptime!(window.padding[0]);
-        let pad_y = comptime!(window.padding[1]);
-        let pad_x = comptime!(window.padding[2]);
-        let stride_z = comptime!(window.stride[0]);
-        let stride_y = comptime!(window.stride[1]);
-        let stride_x = comptime!(window.stride[2]);
-        let taps_y = comptime!(window.kernel[1]);
-        let taps_x = comptime!(window.kernel[2]);
-        // Counted from the start of the padding.
-        let z = pixel / of_plane + pad_z;
-        let y = pixel % of_plane / sizes.width + pad_y;
-        let x = pixel % sizes.width + pad_x;
-        let of_output = sizes.out_height * sizes.out_width;
-        let start = image * sizes.out_depth * of_output;
+        let first = image as usize * sizes.channels as usize;
+        let plane = first + (sizes.first_channel + channel) as usize;
+        let place = plane * of_channel as usize + (at % of_channel) as usize;
+        let pixel = input_pixel_of(image * of_channel + at % of_channel, &sizes);
+        let start = image * sizes.out_depth * sizes.out_height * sizes.out_width;
         let inputs = channels * comptime!(window.taps());
 
         let mut sum = 0.0f32;
-        if start < first_row {
+        if start < sizes.first_row {
             sum = dx[place];
         }
         for tap in 0..comptime!(window.taps()) {
-            let from_z = tap / (taps_y * taps_x) * comptime!(window.dilation[0]);
-            let from_y = tap / taps_x % taps_y * comptime!(window.dilation[1]);
-            let from_x = tap % taps_x * comptime!(window.dilation[2]);
-            if z >= from_z && y >= from_y && x >= from_x {
-                let (far_z, far_y, far_x) = (z - from_z, y - from_y, x - from_x);
-                let (out_z, out_y, out_x) = (far_z / stride_z, far_y / stride_y, far_x / stride_x);
-                let is_hit = out_z * stride_z == far_z
-                    && out_y * stride_y == far_y
-                    && out_x * stride_x == far_x;
-                let is_output =
-                    out_z < sizes.out_depth && out_y < sizes.out_height && out_x < sizes.out_width;
-                if is_hit && is_output {
-                    let row = start + out_z * of_output + out_y * sizes.out_width + out_x;
-                    if row >= first_row && row < first_row + rows {
-                        let input = channel * comptime!(window.taps()) + tap;
-                        let line = (row - first_row) as usize * inputs as usize;
-                        sum += of_patches[line + input as usize];
-                    }
-                }
+            let hit = output_of_tap(&pixel, tap, &sizes, window);
+            let is_of_part = hit.row >= sizes.first_row && hit.row < sizes.first_row + rows;
+            if hit.is_there && is_of_part {
+                let input = channel * comptime!(window.taps()) + tap;
+                let line = (hit.row - sizes.first_row) as usize * inputs as usize;
+                sum += of_patches[line + input as usize];
             }
         }
         dx[place] = sum;

@@ -2,6 +2,8 @@
 
 use cubecl::prelude::*;
 
+use super::layout::Layout;
+use super::rows::Rows;
 use crate::kernels::{ConvGeometry, Shapes};
 
 /// A convolution of images.
@@ -11,8 +13,9 @@ pub(crate) struct ConvImages {
     shapes: Shapes,
     channels: usize,
     outputs: usize,
+    groups: usize,
     /// The type of an index into the images or their outputs.
-    pub(super) address: AddressType,
+    pub(in crate::kernels::cube) address: AddressType,
 }
 
 impl ConvImages {
@@ -39,6 +42,7 @@ impl ConvImages {
             shapes,
             channels,
             outputs,
+            groups: geometry.groups(),
             address: AddressType::from_len(of_images.max(of_outputs)),
         }
     }
@@ -62,20 +66,51 @@ impl ConvImages {
         number(self.shapes.in_pixels())
     }
 
-    pub(super) fn sizes(&self) -> ImageSizesLaunch {
+    /// Pixels of all images.
+    #[cfg(feature = "autodiff")]
+    pub(in crate::kernels::cube) fn all_pixels(&self) -> u32 {
+        number(self.shapes.batch * self.shapes.in_pixels())
+    }
+
+    /// Taps of the window.
+    pub(crate) const fn taps(&self) -> u32 {
+        self.window.taps()
+    }
+
+    /// Groups of channels.
+    pub(crate) fn groups(&self) -> u32 {
+        number(self.groups)
+    }
+
+    /// Samples whose numbers are in these images.
+    pub(in crate::kernels::cube) const fn layout(&self) -> Layout {
+        Layout::Images(self.window)
+    }
+
+    /// The arguments of a launch for some rows.
+    pub(in crate::kernels::cube) fn sizes(&self, rows: Rows) -> ImageSizesLaunch {
         let [depth, height, width] = self.shapes.input.map(number);
         let [out_depth, out_height, out_width] = self.shapes.output.map(number);
         ImageSizesLaunch::new(
             number(self.channels),
             number(self.outputs),
+            self.groups(),
             depth,
             height,
             width,
             out_depth,
             out_height,
             out_width,
+            rows.first,
+            rows.group * rows.channels,
+            rows.group * rows.outputs,
         )
     }
+}
+
+/// Instead of images where samples are in rows: the arguments are not read.
+pub(in crate::kernels::cube) fn no_images() -> ImageSizesLaunch {
+    ImageSizesLaunch::new(0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 }
 
 fn number(size: usize) -> u32 {
@@ -84,7 +119,7 @@ fn number(size: usize) -> u32 {
 
 /// How the kernel moves over the three axes of an image; kernels for GPUs are compiled for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Window {
+pub(in crate::kernels::cube) struct Window {
     pub(super) kernel: [u32; 3],
     pub(super) stride: [u32; 3],
     pub(super) padding: [u32; 3],
@@ -98,21 +133,30 @@ impl Window {
     }
 }
 
-/// The sizes of images `[batch, channels, depth, height, width]` and of their outputs.
+/// The sizes of images `[batch, channels, depth, height, width]` and of their outputs, and where a
+/// launch begins in them.
 #[derive(CubeType, CubeLaunch, Clone)]
 #[expand(derive(Clone))]
-pub(super) struct ImageSizes {
+pub(in crate::kernels::cube) struct ImageSizes {
     pub(super) channels: u32,
     pub(super) outputs: u32,
+    /// Of channels.
+    pub(super) groups: u32,
     pub(super) depth: u32,
     pub(super) height: u32,
     pub(super) width: u32,
     pub(super) out_depth: u32,
     pub(super) out_height: u32,
     pub(super) out_width: u32,
+    /// The first row: an output's pixel, counted image by image.
+    pub(super) first_row: u32,
+    /// The first channel of a group.
+    pub(super) first_channel: u32,
+    /// The first output of a group.
+    pub(super) first_output: u32,
 }
 
-/// The output pixel of a row.
+/// A pixel of the images, or of their outputs.
 #[derive(CubeType)]
 pub(super) struct Pixel {
     pub(super) image: u32,
@@ -124,13 +168,25 @@ pub(super) struct Pixel {
 /// Where a row is in the outputs, which are counted image by image.
 #[cube]
 pub(super) fn pixel_of(row: u32, sizes: &ImageSizes) -> Pixel {
-    let of_plane = sizes.out_height * sizes.out_width;
-    let of_image = sizes.out_depth * of_plane;
-    let pixel = row % of_image;
+    pixel_in(row, sizes.out_depth, sizes.out_height, sizes.out_width)
+}
+
+/// Where a pixel is in the images.
+#[cfg(feature = "autodiff")]
+#[cube]
+pub(super) fn input_pixel_of(pixel: u32, sizes: &ImageSizes) -> Pixel {
+    pixel_in(pixel, sizes.depth, sizes.height, sizes.width)
+}
+
+#[cube]
+fn pixel_in(number: u32, depth: u32, height: u32, width: u32) -> Pixel {
+    let of_plane = height * width;
+    let of_image = depth * of_plane;
+    let pixel = number % of_image;
     Pixel {
-        image: row / of_image,
+        image: number / of_image,
         z: pixel / of_plane,
-        y: pixel % of_plane / sizes.out_width,
-        x: pixel % sizes.out_width,
+        y: pixel % of_plane / width,
+        x: pixel % width,
     }
 }

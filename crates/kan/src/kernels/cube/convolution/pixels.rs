@@ -3,9 +3,9 @@
 use cubecl::prelude::*;
 
 use super::images::{ConvImages, ImageSizes};
-use super::patches::UNITS;
 use super::rows::Rows;
 use crate::kernels::cube::tiles::{cube_along, cubes};
+use crate::kernels::cube_cost::convolution::UNITS;
 
 /// Writes some rows, `[rows.count, rows.outputs]`, to outputs `[batch, out_channels, ...]`.
 pub(crate) fn scatter_rows(
@@ -23,10 +23,8 @@ pub(crate) fn scatter_rows(
         images.address.max(AddressType::from_len(all as usize)),
         of_rows,
         y,
-        images.sizes(),
-        rows.first,
+        images.sizes(rows),
         rows.count,
-        rows.group * rows.outputs,
         rows.outputs,
     );
 }
@@ -48,56 +46,40 @@ pub(crate) fn gather_rows(
         images.address.max(AddressType::from_len(all as usize)),
         dy,
         of_rows,
-        images.sizes(),
-        rows.first,
+        images.sizes(rows),
         rows.count,
-        rows.group * rows.outputs,
         rows.outputs,
     );
 }
 
 #[cube(launch, address_type = "dynamic")]
-fn pixels_of_rows(
-    of_rows: &[f32],
-    y: &mut [f32],
-    sizes: ImageSizes,
-    first_row: u32,
-    rows: u32,
-    first_output: u32,
-    outputs: u32,
-) {
+fn pixels_of_rows(of_rows: &[f32], y: &mut [f32], sizes: ImageSizes, rows: u32, outputs: u32) {
     let at = cube_along() * UNITS + UNIT_POS_X;
     // Neighbouring units have neighbouring pixels.
     let (output, row) = (at / rows, at % rows);
     if output < outputs {
-        let place = place_of(first_row + row, first_output + output, &sizes);
+        let place = place_of(row, output, &sizes);
         y[place] = of_rows[row as usize * outputs as usize + output as usize];
     }
 }
 
 #[cfg(feature = "autodiff")]
 #[cube(launch, address_type = "dynamic")]
-fn rows_of_pixels(
-    dy: &[f32],
-    of_rows: &mut [f32],
-    sizes: ImageSizes,
-    first_row: u32,
-    rows: u32,
-    first_output: u32,
-    outputs: u32,
-) {
+fn rows_of_pixels(dy: &[f32], of_rows: &mut [f32], sizes: ImageSizes, rows: u32, outputs: u32) {
     let at = cube_along() * UNITS + UNIT_POS_X;
     let (output, row) = (at / rows, at % rows);
     if output < outputs {
-        let place = place_of(first_row + row, first_output + output, &sizes);
+        let place = place_of(row, output, &sizes);
         of_rows[row as usize * outputs as usize + output as usize] = dy[place];
     }
 }
 
-/// The index of a row's pixel in a channel of the outputs.
+/// The index of an output of a row, both counted from the first ones of the launch.
 #[cube]
-fn place_of(row: u32, channel: u32, sizes: &ImageSizes) -> usize {
+pub(super) fn place_of(row: u32, output: u32, sizes: &ImageSizes) -> usize {
     let pixels = sizes.out_depth * sizes.out_height * sizes.out_width;
-    let plane = (row / pixels * sizes.outputs + channel) as usize;
+    let row = sizes.first_row + row;
+    let first = (row / pixels) as usize * sizes.outputs as usize;
+    let plane = first + (sizes.first_output + output) as usize;
     plane * pixels as usize + (row % pixels) as usize
 }

@@ -14,6 +14,7 @@ pub(crate) struct Rows {
     /// The first row.
     pub(crate) first: u32,
     pub(crate) count: u32,
+    /// The group, for kernels that do not compute all of them.
     pub(crate) group: u32,
     /// Channels of the group.
     pub(crate) channels: u32,

@@ -8,6 +8,9 @@ use cubecl::prelude::*;
 use super::Four;
 use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Inputs, Sizes};
+use crate::kernels::cube::convolution::{
+    ImageSizes, Layout, images_of_group, input_at, output_place, share_of_cube,
+};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
@@ -29,10 +32,10 @@ pub(crate) fn forward(
     bias: BufferArg,
     y: BufferArg,
 ) {
-    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    let Sizes { batch, inputs: in_features, outputs, address, .. } = sizes;
     dense_forward::launch(
         client,
-        cubes(outputs.div_ceil(TILE) as usize, batch.div_ceil(TILE) as usize),
+        cubes(sizes.across(outputs.div_ceil(TILE)), batch.div_ceil(TILE) as usize),
         CubeDim::new_2d(SIDE, SIDE),
         address,
         inputs.x,
@@ -42,10 +45,12 @@ pub(crate) fn forward(
         bias,
         y,
         knots(grid),
+        sizes.images(),
         batch,
         in_features,
         outputs,
         layer,
+        sizes.layout(),
         slots(layer),
     );
 }
@@ -59,10 +64,12 @@ fn dense_forward(
     bias: &[f32],
     y: &mut [f32],
     knots: Knots,
+    images: ImageSizes,
     batch: u32,
     in_features: u32,
     outputs: u32,
     #[comptime] layer: CubeLayer,
+    #[comptime] layout: Layout,
     #[comptime] slots: u32,
 ) {
     let rows = comptime!(layer.rows() as u32);
@@ -70,7 +77,12 @@ fn dense_forward(
     let column = UNIT_POS_X;
     let line = UNIT_POS_Y;
     let unit = line * SIDE + column;
-    let first_output = CUBE_POS_X * TILE;
+    let share = share_of_cube(&images, layout);
+    let images = images_of_group(&images, share.group);
+    // Weights and biases of all groups follow each other.
+    let inputs_before = share.group * in_features;
+    let outputs_before = share.group * outputs;
+    let first_output = share.tile * TILE;
     let first_sample = cube_along() * TILE;
 
     let mut values = Shared::<[f32]>::new_slice(comptime!((depth * TILE) as usize));
@@ -90,7 +102,7 @@ fn dense_forward(
             // Beyond the end the last sample is evaluated, and its sums are not written.
             let row = min(first_sample + sample, batch - 1);
             let input = min(first_input + slot, in_features - 1);
-            let number = x[row as usize * in_features as usize + input as usize];
+            let number = input_at(x, row, input, in_features, &images, layout);
             let is_there = first_input + slot < in_features;
             let at = slot * rows * TILE + sample;
             write_values::<f32>(&mut values, at, TILE, number, is_there, &knots, layer, false);
@@ -106,10 +118,10 @@ fn dense_forward(
                 for at in 0..4usize {
                     // Beyond the end the last weight is read, and its sum is not written.
                     let output = min(first_output + place + comptime!(at as u32), outputs - 1);
-                    let row = line % rows;
+                    let (edge, row) = (inputs_before + input, line % rows);
                     four.insert(
                         at,
-                        weight(spline, base, scaler, input, row, output, outputs, layer),
+                        weight(spline, base, scaler, edge, row, output, outputs, layer),
                     );
                 }
             }
@@ -144,9 +156,9 @@ fn dense_forward(
             if row < batch && output < outputs {
                 let mut sum = sums[comptime!(2 * sample as usize + half)].extract(lane);
                 if comptime!(layer.has_bias) {
-                    sum += bias[output as usize];
+                    sum += bias[(outputs_before + output) as usize];
                 }
-                y[row as usize * outputs as usize + output as usize] = sum;
+                y[output_place(row, output, outputs, &images, layout)] = sum;
             }
         }
     }

@@ -8,6 +8,9 @@ use cubecl::prelude::*;
 use super::Four;
 use crate::grid::Grid;
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
+use crate::kernels::cube::convolution::{
+    ImageSizes, Layout, images_of_group, input_at, output_place, share_of_cube,
+};
 use crate::kernels::cube::layer::{CubeLayer, knots};
 use crate::kernels::cube::position::Knots;
 use crate::kernels::cube::tiles::{cube_along, cubes};
@@ -28,11 +31,11 @@ pub(crate) fn weight_gradient(
     dy: BufferArg,
     gradients: WeightGradients,
 ) {
-    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    let Sizes { batch, inputs: in_features, outputs, address, .. } = sizes;
     let slots = slots(layer);
     dense_gradient_of_weights::launch(
         client,
-        cubes(outputs.div_ceil(TILE) as usize, in_features.div_ceil(slots) as usize),
+        cubes(sizes.across(outputs.div_ceil(TILE)), in_features.div_ceil(slots) as usize),
         CubeDim::new_2d(SIDE, SIDE),
         address,
         x,
@@ -40,10 +43,12 @@ pub(crate) fn weight_gradient(
         gradients.spline,
         gradients.base,
         knots(grid),
+        sizes.images(),
         batch,
         in_features,
         outputs,
         layer,
+        sizes.layout(),
         slots,
     );
 }
@@ -55,10 +60,12 @@ fn dense_gradient_of_weights(
     of_spline: &mut [f32],
     of_base: &mut [f32],
     knots: Knots,
+    images: ImageSizes,
     batch: u32,
     in_features: u32,
     outputs: u32,
     #[comptime] layer: CubeLayer,
+    #[comptime] layout: Layout,
     #[comptime] slots: u32,
 ) {
     let rows = comptime!(layer.rows() as u32);
@@ -66,7 +73,11 @@ fn dense_gradient_of_weights(
     let column = UNIT_POS_X;
     let line = UNIT_POS_Y;
     let unit = line * SIDE + column;
-    let first_output = CUBE_POS_X * TILE;
+    let share = share_of_cube(&images, layout);
+    let images = images_of_group(&images, share.group);
+    // Gradients of all groups follow each other.
+    let inputs_before = share.group * in_features;
+    let first_output = share.tile * TILE;
     let first_input = cube_along() * slots;
 
     let mut values = Shared::<[f32]>::new_slice(comptime!((SAMPLES * PITCH) as usize));
@@ -92,7 +103,7 @@ fn dense_gradient_of_weights(
             let (slot, sample) = (pair / SAMPLES, pair % SAMPLES);
             let row = min(first_sample + sample, batch - 1);
             let input = min(first_input + slot, in_features - 1);
-            let number = x[row as usize * in_features as usize + input as usize];
+            let number = input_at(x, row, input, in_features, &images, layout);
             let is_there = first_sample + sample < batch;
             let at = sample * PITCH + slot * rows;
             write_values::<f32>(&mut values, at, 1u32, number, is_there, &knots, layer, true);
@@ -103,12 +114,12 @@ fn dense_gradient_of_weights(
             let (sample, place) = (vector / VECTORS, vector % VECTORS * 4);
             let mut four = Four::new(0.0f32);
             if first_sample + sample < batch {
-                let row = (first_sample + sample) as usize * outputs as usize;
+                let row = first_sample + sample;
                 #[unroll]
                 for at in 0..4usize {
                     // Beyond the end the last one is read, and its sums are not written.
                     let output = min(first_output + place + comptime!(at as u32), outputs - 1);
-                    four.insert(at, dy[row + output as usize]);
+                    four.insert(at, dy[output_place(row, output, outputs, &images, layout)]);
                 }
             }
             gradients[vector as usize] = four;
@@ -138,6 +149,7 @@ fn dense_gradient_of_weights(
         let (slot, row_of_input) = (place / rows, place % rows);
         let input = first_input + slot;
         let is_row = slot < slots && input < in_features;
+        let edge = (inputs_before + input) as usize;
         #[unroll]
         for place in 0..8usize {
             let (half, lane) = comptime!((place / 4, place % 4));
@@ -149,9 +161,9 @@ fn dense_gradient_of_weights(
                     is_base = row_of_input == bases;
                 }
                 if is_base {
-                    of_base[input as usize * outputs as usize + output as usize] = sum;
+                    of_base[edge * outputs as usize + output as usize] = sum;
                 } else {
-                    let row = input as usize * bases as usize + row_of_input as usize;
+                    let row = edge * bases as usize + row_of_input as usize;
                     of_spline[row * outputs as usize + output as usize] = sum;
                 }
             }

@@ -7,6 +7,9 @@
 use cubecl::prelude::*;
 
 use crate::kernels::cube::buffers::{Inputs, Sizes};
+use crate::kernels::cube::convolution::{
+    ImageSizes, Layout, images_of_group, input_at, output_place, share_of_cube,
+};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, LayerGrid, knots};
 use crate::kernels::cube::position::{Kind, Knots};
@@ -31,10 +34,10 @@ pub(crate) fn forward(
     bias: BufferArg,
     y: BufferArg,
 ) {
-    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    let Sizes { batch, inputs: in_features, outputs, address, .. } = sizes;
     layer_forward::launch(
         client,
-        cubes(outputs.div_ceil(OUTPUTS) as usize, batch.div_ceil(SAMPLES) as usize),
+        cubes(sizes.across(outputs.div_ceil(OUTPUTS)), batch.div_ceil(SAMPLES) as usize),
         CubeDim::new_2d(LANES, GROUPS),
         address,
         inputs.x,
@@ -45,10 +48,12 @@ pub(crate) fn forward(
         grid.knots,
         y,
         knots(grid.grid),
+        sizes.images(),
         batch,
         in_features,
         outputs,
         layer,
+        sizes.layout(),
         staged_inputs(layer),
     );
 }
@@ -63,10 +68,12 @@ fn layer_forward(
     list: &[f32],
     y: &mut [f32],
     knots: Knots,
+    images: ImageSizes,
     batch: u32,
     in_features: u32,
     outputs: u32,
     #[comptime] layer: CubeLayer,
+    #[comptime] layout: Layout,
     #[comptime] staged: usize,
 ) {
     let taps = comptime!(layer.taps());
@@ -75,7 +82,12 @@ fn layer_forward(
     let lane = UNIT_POS_X;
     let group = UNIT_POS_Y;
     let unit = group * LANES + lane;
-    let first_output = CUBE_POS_X * OUTPUTS;
+    let share = share_of_cube(&images, layout);
+    let images = images_of_group(&images, share.group);
+    // Weights and biases of all groups follow each other.
+    let inputs_before = share.group * in_features;
+    let outputs_before = share.group * outputs;
+    let first_output = share.tile * OUTPUTS;
     let first_sample = cube_along() * SAMPLES;
 
     // Of the evaluated numbers, `[INPUTS, SAMPLES]`, and for values `[taps, INPUTS, SAMPLES]`.
@@ -95,7 +107,7 @@ fn layer_forward(
         // Beyond the end the last ones are evaluated, and not used.
         let row = min(first_sample + sample, batch - 1);
         let input = min(first_input + slot, in_features - 1);
-        let number = x[row as usize * in_features as usize + input as usize];
+        let number = input_at(x, row, input, in_features, &images, layout);
         let found = evaluate(number, input, &knots, list, &mut of_taps, layer, Kind::Value);
         let at = (slot * SAMPLES + sample) as usize;
         windows[at] = found.window;
@@ -118,7 +130,7 @@ fn layer_forward(
                 let mut index = unit;
                 let total = (end - slot) * of_input;
                 while index < total {
-                    let input = first_input + slot + index / of_input;
+                    let input = inputs_before + first_input + slot + index / of_input;
                     let row = index % of_input / OUTPUTS;
                     // Beyond the end the last weight is read, and its sum is not written.
                     let output = min(first_output + index % OUTPUTS, outputs - 1);
@@ -130,7 +142,7 @@ fn layer_forward(
             }
             let start = slot;
             while slot < end {
-                let input = first_input + slot;
+                let input = inputs_before + first_input + slot;
                 let staged_at = (slot - start) * of_input;
                 #[unroll]
                 for sample in 0..4usize {
@@ -180,9 +192,9 @@ fn layer_forward(
             if row < batch && output < outputs {
                 let mut sum = sums[comptime!(2 * sample + column)];
                 if comptime!(layer.has_bias) {
-                    sum += bias[output as usize];
+                    sum += bias[(outputs_before + output) as usize];
                 }
-                y[row as usize * outputs as usize + output as usize] = sum;
+                y[output_place(row, output, outputs, &images, layout)] = sum;
             }
         }
     }

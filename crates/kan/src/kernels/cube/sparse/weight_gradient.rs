@@ -7,6 +7,9 @@
 use cubecl::prelude::*;
 
 use crate::kernels::cube::buffers::{Sizes, WeightGradients};
+use crate::kernels::cube::convolution::{
+    ImageSizes, Layout, images_of_group, input_at, output_place, share_of_cube,
+};
 use crate::kernels::cube::function;
 use crate::kernels::cube::layer::{CubeLayer, LayerGrid, knots};
 use crate::kernels::cube::position::{Kind, Knots};
@@ -27,12 +30,12 @@ pub(crate) fn weight_gradient(
     dy: BufferArg,
     gradients: WeightGradients,
 ) {
-    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    let Sizes { batch, inputs: in_features, outputs, address, .. } = sizes;
     let window = window(layer);
     let windows = layer.bases().div_ceil(window as usize);
     gradient_of_weights::launch(
         client,
-        cubes(outputs.div_ceil(OUTPUTS) as usize, in_features as usize * windows),
+        cubes(sizes.across(outputs.div_ceil(OUTPUTS)), in_features as usize * windows),
         CubeDim::new_2d(LANES, GROUPS),
         address,
         x,
@@ -41,10 +44,12 @@ pub(crate) fn weight_gradient(
         gradients.spline,
         gradients.base,
         knots(grid.grid),
+        sizes.images(),
         batch,
         in_features,
         outputs,
         layer,
+        sizes.layout(),
         window,
     );
 }
@@ -57,10 +62,12 @@ fn gradient_of_weights(
     of_spline: &mut [f32],
     of_base: &mut [f32],
     knots: Knots,
+    images: ImageSizes,
     batch: u32,
     in_features: u32,
     outputs: u32,
     #[comptime] layer: CubeLayer,
+    #[comptime] layout: Layout,
     #[comptime] window: u32,
 ) {
     let taps = comptime!(layer.taps());
@@ -72,9 +79,14 @@ fn gradient_of_weights(
     let input = min(cube_along() / windows, in_features - 1);
     let is_there = cube_along() / windows < in_features;
     let first_basis = cube_along() % windows * window;
-    let first_output = CUBE_POS_X * OUTPUTS;
+    let share = share_of_cube(&images, layout);
+    let images = images_of_group(&images, share.group);
+    // Gradients of all groups follow each other.
+    let edge = (share.group * in_features + input) as usize;
+    let first_output = share.tile * OUTPUTS;
     // Beyond the end the last one is computed, and not written.
-    let output = min(first_output + lane, outputs - 1) as usize;
+    let column = min(first_output + lane, outputs - 1);
+    let output = column as usize;
 
     let mut positions = Shared::<[u32]>::new_slice(SAMPLES as usize);
     let mut values = Shared::<[f32]>::new_slice(comptime!(taps * SAMPLES as usize));
@@ -94,7 +106,7 @@ fn gradient_of_weights(
     let mut first_sample = 0u32.runtime();
     while first_sample < batch {
         let sample = min(first_sample + unit, batch - 1);
-        let number = x[sample as usize * in_features as usize + input as usize];
+        let number = input_at(x, sample, input, in_features, &images, layout);
         let found = evaluate(number, input, &knots, list, &mut of_taps, layer, Kind::Value);
         positions[unit as usize] = found.window;
         without_value |= select(found.has_no_value, u32::reinterpret(found.nan), 0u32);
@@ -111,8 +123,8 @@ fn gradient_of_weights(
         let count = min(SAMPLES, batch - first_sample);
         let mut sample = group;
         while sample < count {
-            let row = (first_sample + sample) as usize;
-            let gradient = dy[row * outputs as usize + output];
+            let row = first_sample + sample;
+            let gradient = dy[output_place(row, column, outputs, &images, layout)];
             let at = positions[sample as usize];
             #[unroll]
             for tap in 0..taps {
@@ -151,7 +163,7 @@ fn gradient_of_weights(
                 let at = comptime!(group * window * OUTPUTS) + basis * OUTPUTS + lane;
                 sum += sums[at as usize];
             }
-            let row = input as usize * bases as usize + (first_basis + basis) as usize;
+            let row = edge * bases as usize + (first_basis + basis) as usize;
             of_spline[row * outputs as usize + output] =
                 select(nan != 0u32, f32::reinterpret(nan), sum);
             basis += GROUPS;
@@ -164,7 +176,7 @@ fn gradient_of_weights(
                 for group in 0..GROUPS {
                     sum += sums_of_base[(comptime!(group * LANES) + lane) as usize];
                 }
-                of_base[input as usize * outputs as usize + output] = sum;
+                of_base[edge * outputs as usize + output] = sum;
             }
         }
     }

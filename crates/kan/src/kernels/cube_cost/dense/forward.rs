@@ -13,7 +13,7 @@ pub(crate) fn slots(layer: CubeLayer) -> u32 {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
     let (slots, tile) = (u64::from(slots(layer)), u64::from(TILE));
     let (chunks, depth) = (inputs.div_ceil(slots), slots * pass.rows());
     let products = 2 * chunks * depth * tile * tile;

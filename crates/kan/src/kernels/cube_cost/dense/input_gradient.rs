@@ -20,13 +20,14 @@ pub(crate) fn samples_of_a_unit(layer: CubeLayer) -> u32 {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, outputs, .. } = pass;
+    let (batch, inputs, taps) = pass.of_input_gradient();
     let [of_cube, at_once] = [INPUTS, OUTPUTS].map(u64::from);
     let tile = u64::from(GROUPS * samples_of_a_unit(layer));
     // Sums for rows that fill a vector of four are computed, too.
     let rows = pass.rows().next_multiple_of(4);
-    let products = 2 * outputs.next_multiple_of(at_once) * of_cube * tile * rows;
-    let factors = pass.factor_flops(outputs * of_cube * pass.bases());
+    let products = 2 * taps * outputs.next_multiple_of(at_once) * of_cube * tile * rows;
+    let factors = pass.factor_flops(taps * outputs * of_cube * pass.bases());
     let count = inputs.div_ceil(of_cube) * batch.div_ceil(tile);
     KernelCost {
         name: "dense_gradient_of_input",

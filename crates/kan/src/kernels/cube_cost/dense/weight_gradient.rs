@@ -15,7 +15,8 @@ pub(crate) fn slots(layer: CubeLayer) -> u32 {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
+    let parts = pass.parts_of_sum();
     let [at_once, tile, pitch] = [SAMPLES, TILE, PITCH].map(u64::from);
     let (slots, samples) = (u64::from(slots(layer)), batch.next_multiple_of(at_once));
     let products = 2 * samples * tile * tile;
@@ -23,12 +24,12 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
     let count = outputs.div_ceil(tile) * inputs.div_ceil(slots);
     KernelCost {
         name: "dense_gradient_of_weights",
-        launches: 1,
+        launches: parts,
         bytes_read: pass.x_bytes() + pass.y_bytes(),
-        bytes_written: pass.row_bytes(),
+        bytes_written: parts * pass.row_bytes(),
         flops: count * (products + values),
         cubes: Some(Cubes {
-            count,
+            count: parts * count,
             threads_per_cube: UNITS,
             shared_bytes: FLOAT * at_once * (pitch + tile),
         }),

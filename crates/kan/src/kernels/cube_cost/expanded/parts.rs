@@ -89,7 +89,7 @@ mod tests {
         // A sample, or an input, has more.
         assert_eq!(samples_of_part(layer, 1 << 24, 4), 64);
         assert_eq!(inputs_of_part(layer, 1 << 24, 4), 1);
-        let pass = Pass { layer, batch: 8192, inputs: 512, outputs: 1 };
+        let pass = Pass { layer, batch: 8192, inputs: 512, outputs: 1, images: None };
         let parts = [Parts::of_samples(pass, 4), Parts::of_inputs(pass, 4)];
         assert_eq!(parts.map(Parts::count), [2, 2]);
         // 170 pairs of 24 rows in f32 are 16,320 bytes.

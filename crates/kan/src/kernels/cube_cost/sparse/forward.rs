@@ -26,7 +26,7 @@ pub(crate) fn staged_inputs(layer: CubeLayer) -> usize {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
     let [samples, columns, at_once] = [SAMPLES, OUTPUTS, INPUTS].map(u64::from);
     let staged = staged_inputs(layer) as u64;
     let products = 2 * inputs * samples * columns * (pass.taps() + pass.base_rows());

@@ -21,7 +21,8 @@ pub(crate) fn staged_outputs(layer: CubeLayer) -> (bool, u32) {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, outputs, .. } = pass;
+    let (batch, inputs, window_taps) = pass.of_input_gradient();
     let [of_cube, samples, units] = [INPUTS, SAMPLES, UNITS].map(u64::from);
     let (is_staged, columns) = staged_outputs(layer);
     let (columns, pitch) = (u64::from(columns), u64::from(columns) + 1);
@@ -39,7 +40,7 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
         launches: 1,
         bytes_read: pass.x_bytes() + pass.knot_bytes() + pass.weight_bytes() + pass.y_bytes(),
         bytes_written: pass.x_bytes(),
-        flops: count * (products + pass.factor_flops(coefficients) + slopes),
+        flops: count * (window_taps * (products + pass.factor_flops(coefficients)) + slopes),
         cubes: Some(Cubes {
             count,
             threads_per_cube: UNITS,

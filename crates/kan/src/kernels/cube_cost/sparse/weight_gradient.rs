@@ -22,7 +22,8 @@ pub(crate) fn window(layer: CubeLayer) -> u32 {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
+    let parts = pass.parts_of_sum();
     let [of_cube, at_once, groups] = [OUTPUTS, SAMPLES, GROUPS].map(u64::from);
     let window = u64::from(window(layer));
     let windows = pass.bases().div_ceil(window);
@@ -33,12 +34,12 @@ pub(crate) fn cost(pass: Pass) -> KernelCost {
     let of_groups = inputs * outputs * groups * pass.rows();
     KernelCost {
         name: "gradient_of_weights",
-        launches: 1,
+        launches: parts,
         bytes_read: pass.x_bytes() + pass.knot_bytes() + pass.y_bytes(),
-        bytes_written: pass.row_bytes(),
-        flops: tiles * (batch * of_cube * of_sample + values) + of_groups,
+        bytes_written: parts * pass.row_bytes(),
+        flops: tiles * (batch * of_cube * of_sample + values) + parts * of_groups,
         cubes: Some(Cubes {
-            count: tiles * windows,
+            count: parts * tiles * windows,
             threads_per_cube: SAMPLES,
             // Positions, values, functions, and the sums of bases and of the base branch.
             shared_bytes: FLOAT * at_once * (1 + pass.taps() + 1 + window + 1),

@@ -10,7 +10,7 @@ pub(crate) const OUTPUTS: u32 = 32;
 pub(crate) const ROW: u32 = OUTPUTS + 8;
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
     let [depth, tile, row] = [depth(layer), TILE, ROW].map(u64::from);
     let outputs = outputs.next_multiple_of(OUTPUTS.into());
     let count = chunks(pass) * batch.div_ceil(tile);

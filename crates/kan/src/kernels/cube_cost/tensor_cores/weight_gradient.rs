@@ -14,7 +14,7 @@ pub(crate) fn slots(layer: CubeLayer) -> u32 {
 }
 
 pub(crate) fn cost(pass: Pass) -> KernelCost {
-    let Pass { layer, batch, inputs, outputs } = pass;
+    let Pass { layer, batch, inputs, outputs, .. } = pass;
     let [slots, at_once, tile] = [slots(layer), SAMPLES, TILE].map(u64::from);
     let [row, pitch] = [ROW, PITCH].map(u64::from);
     let samples = batch.next_multiple_of(at_once);

@@ -1,5 +1,7 @@
 //! The cost of each kernel against numbers that were calculated by hand.
 
+mod convolutions;
+
 use super::*;
 use crate::grid::Grid;
 use crate::kernels::{Activation, CubeForm, LayerGeometry, Weights};
