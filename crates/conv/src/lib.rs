@@ -37,6 +37,10 @@ pub use ops::{
 #[cfg(feature = "burn")]
 pub use ops::{Gather, synchronize_batch_norms};
 
+// The kernels for GPUs, for programs that compile them without a card.
+#[cfg(feature = "every-kernel")]
+pub use kernels::every_kernel;
+
 // Memory that operations on flex keep for reuse.
 #[cfg(feature = "flex")]
 pub use updraft_simd::{release_memory, set_memory_capacity};

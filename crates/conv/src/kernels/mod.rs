@@ -3,7 +3,11 @@
 mod bf16;
 mod bias;
 mod convolution;
-#[cfg(feature = "cube")]
+#[cfg(any(feature = "cube", feature = "every-kernel"))]
+#[cfg_attr(
+    not(feature = "cube"),
+    allow(dead_code, unused_imports, reason = "only the operations on GPUs use all of it")
+)]
 pub(crate) mod cube;
 mod dense;
 mod depthwise;
@@ -41,6 +45,8 @@ mod winograd;
 #[cfg(any(test, feature = "flex"))]
 pub(crate) use convolution::forward_into;
 pub use convolution::{forward, input_gradient};
+#[cfg(feature = "every-kernel")]
+pub use cube::every_kernel;
 pub use elementwise::{Activation, Slope};
 pub use geometry::{Conv3dGeometry, Conv3dShape, ConvGeometry, ConvShape, GeometryError};
 pub use norm::{
@@ -54,8 +60,10 @@ pub use updraft_simd::Isa;
 pub use volume::{forward_3d, input_gradient_3d, weight_gradient_3d};
 pub use weight_gradient::weight_gradient;
 
-#[cfg(any(feature = "flex", feature = "cube"))]
+#[cfg(any(feature = "flex", feature = "cube", feature = "every-kernel"))]
 pub(crate) use norm::StatisticsOf;
+#[cfg(feature = "cube")]
+pub(crate) use resize::{Place, places};
 
 // What only burn's operations need.
 #[cfg(feature = "burn")]

@@ -6,6 +6,8 @@
 //! the same to the bit on every run. Nothing depends on the size of a plane.
 
 mod apply;
+#[cfg(feature = "every-kernel")]
+mod every_kernel;
 mod form;
 mod function;
 #[cfg(feature = "autodiff")]
@@ -19,6 +21,8 @@ mod sums;
 mod tiles;
 
 pub(crate) use apply::apply;
+#[cfg(feature = "every-kernel")]
+pub use every_kernel::every_kernel;
 pub(crate) use form::{Form, Inputs};
 #[cfg(feature = "autodiff")]
 pub(crate) use gradient_sums::{ChannelGradients, gradient_sums};

@@ -7,7 +7,7 @@ mod group_norm;
 pub(crate) mod plane;
 mod row;
 
-#[cfg(any(feature = "flex", feature = "cube"))]
+#[cfg(any(feature = "flex", feature = "cube", feature = "every-kernel"))]
 pub(crate) use batch_norm::StatisticsOf;
 pub use batch_norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,

@@ -23,11 +23,27 @@ pub enum Alignment {
 
 /// The two inputs of an output on one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Place {
-    low: usize,
-    high: usize,
+pub(crate) struct Place {
+    pub(crate) low: usize,
+    pub(crate) high: usize,
     /// The distance from the lower one, 0 to 1.
-    weight: f32,
+    pub(crate) weight: f32,
+}
+
+/// The inputs of every output of an axis, whose sides are at least 1.
+pub(crate) fn places(input: usize, output: usize, alignment: Alignment) -> Vec<Place> {
+    let (from, to) = (input as f64, output as f64);
+    let place = |index: usize| {
+        let at = match alignment {
+            Alignment::Edges => ((index as f64 + 0.5) * from / to - 0.5).max(0.0),
+            Alignment::Corners if output == 1 => 0.0,
+            Alignment::Corners => index as f64 * (from - 1.0) / (to - 1.0),
+        };
+        let low = (at as usize).min(input - 1);
+        let high = (low + 1).min(input - 1);
+        Place { low, high, weight: (at - low as f64).min(1.0) as f32 }
+    };
+    (0..output).map(place).collect()
 }
 
 /// A change of size, checked once; axes are depth, height and width.
@@ -60,20 +76,7 @@ impl LinearResize {
                 return Err(GeometryError::TooLarge);
             }
         }
-        let places = [0, 1, 2].map(|axis: usize| {
-            let (from, to) = (input[axis] as f64, output[axis] as f64);
-            let place = |index: usize| {
-                let at = match alignment {
-                    Alignment::Edges => ((index as f64 + 0.5) * from / to - 0.5).max(0.0),
-                    Alignment::Corners if output[axis] == 1 => 0.0,
-                    Alignment::Corners => index as f64 * (from - 1.0) / (to - 1.0),
-                };
-                let low = (at as usize).min(input[axis] - 1);
-                let high = (low + 1).min(input[axis] - 1);
-                Place { low, high, weight: (at - low as f64).min(1.0) as f32 }
-            };
-            (0..output[axis]).map(place).collect()
-        });
+        let places = [0, 1, 2].map(|axis: usize| places(input[axis], output[axis], alignment));
         Ok(Self { planes, input, places })
     }
 

@@ -4,14 +4,20 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, assert_shape, module};
 use updraft_simd::mark_plain;
 
+#[cfg(feature = "cube")]
+use super::cube_stride::visited;
 use crate::kernels::Activation;
 use crate::ops::activation::activate_by;
+#[cfg(feature = "cube")]
+use crate::ops::listed::is_on_gpu;
 use crate::ops::path::LayerPath;
 
 /// Convolves volumes: a cross-correlation, as burn's and `PyTorch`'s `conv3d`.
 ///
 /// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64 and
-/// every other backend use burn's own operation, with the same result.
+/// every other backend use burn's own operation, with the same result; on GPUs, with the feature of
+/// their backend, windows that are shorter than their stride get the voxels that they visit, because
+/// burn 0.22.1 computes zeros for the gradient of their input.
 ///
 /// # Shapes
 /// - `x`: `[batch, in_channels, depth, height, width]`
@@ -56,6 +62,14 @@ pub(crate) fn convolve_3d(
         LayerPath::Kernels(_) | LayerPath::Cube | LayerPath::Plain => {
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "the kernels need one dtype");
             mark_plain();
+            #[cfg(feature = "cube")]
+            let (x, options) = match is_on_gpu(&x.device()) {
+                true => {
+                    let [_, _, kernel @ ..] = weight.dims();
+                    visited(x, kernel, options)
+                }
+                false => (x, options),
+            };
             activate_by(module::conv3d(x, weight, bias, options), activation, forced)
         }
     }

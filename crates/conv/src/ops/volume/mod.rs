@@ -5,6 +5,10 @@
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
 mod convolution;
+#[cfg(feature = "cube")]
+mod cube_resize;
+#[cfg(feature = "cube")]
+mod cube_stride;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]

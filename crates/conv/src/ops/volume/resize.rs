@@ -4,7 +4,11 @@ use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Tensor, module};
 use updraft_simd::{mark_plain, time_operation};
 
+#[cfg(feature = "cube")]
+use super::cube_resize::resize_axes;
 use crate::kernels::Alignment;
+#[cfg(feature = "cube")]
+use crate::ops::listed::is_on_gpu;
 use crate::ops::path::LayerPath;
 
 /// What a timer calls both.
@@ -12,8 +16,10 @@ const KIND: &str = "resize";
 
 /// Interpolates volumes linearly on every axis, as `PyTorch`'s `interpolate` in mode `trilinear`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64 and
-/// every other backend use burn's own operation on one and two axes, with the same result.
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. On GPUs,
+/// with the feature of their backend, it blends selected slices of an axis at a time, the same way:
+/// burn 0.22.1 has no gradient of its own operation there. f64 on flex and every other backend use
+/// that operation on one and two axes, with the same result.
 ///
 /// # Shapes
 /// - `x`: `[batch, channels, depth, height, width]`
@@ -68,9 +74,13 @@ pub fn resize2d(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tenso
     resize3d(x.unsqueeze_dim::<5>(2), output, alignment).squeeze_dim::<4>(2)
 }
 
-/// burn's own operation on images.
+/// The operation on images of backends without our kernels.
 fn interpolate(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
     mark_plain();
+    #[cfg(feature = "cube")]
+    if is_on_gpu(&x.device()) {
+        return resize_axes(x, output, alignment);
+    }
     let options = InterpolateOptions::new(InterpolateMode::Bilinear)
         .with_align_corners(alignment == Alignment::Corners)
         .with_output_size(output);
@@ -79,6 +89,10 @@ fn interpolate(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor
 
 /// Slices as images, then the depth as the height of an image of all pixels.
 fn plain(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
+    #[cfg(feature = "cube")]
+    if is_on_gpu(&x.device()) {
+        return resize_axes(x, output, alignment);
+    }
     let [batch, channels, depth, height, width] = x.dims();
     let [new_depth, rows, columns] = output;
     let x = x.reshape([batch, channels * depth, height, width]);

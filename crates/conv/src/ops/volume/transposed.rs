@@ -4,6 +4,10 @@ use burn::tensor::ops::ConvTransposeOptions;
 use burn::tensor::{Tensor, assert_shape, module};
 use updraft_simd::mark_plain;
 
+#[cfg(feature = "cube")]
+use super::cube_stride::transposed;
+#[cfg(feature = "cube")]
+use crate::ops::listed::is_on_gpu;
 use crate::ops::path::LayerPath;
 
 /// How a transposed convolution is computed.
@@ -19,7 +23,9 @@ pub(crate) struct TransposedPath {
 ///
 /// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64, an
 /// output's padding that is not below the stride, and every other backend use burn's own operation,
-/// with the same result.
+/// with the same result; on GPUs, with the feature of their backend, windows that are shorter than
+/// their stride are convolved without gaps, between which zeros are inserted, because burn 0.22.1
+/// computes only zeros there.
 ///
 /// # Shapes
 /// - `x`: `[batch, in_channels, depth, height, width]`
@@ -46,7 +52,13 @@ pub(crate) fn transpose_convolve_3d(
     options: ConvTransposeOptions<3>,
     path: TransposedPath,
 ) -> Tensor<5> {
-    let plain = |x, weight, bias| module::conv_transpose3d(x, weight, bias, options.clone());
+    let plain = |x: Tensor<5>, weight, bias| {
+        #[cfg(feature = "cube")]
+        if is_on_gpu(&x.device()) {
+            return transposed(x, weight, bias, options.clone());
+        }
+        module::conv_transpose3d(x, weight, bias, options.clone())
+    };
     transpose_convolve(x, weight, bias, &options, path, plain)
 }
 

@@ -1,4 +1,5 @@
-//! The kernels of batch norms for GPUs, on every device that is found.
+//! What runs on GPUs, on every device that is found: the kernels of batch norms, and operations that
+//! are not burn's own there.
 
 mod case;
 mod launches;
@@ -7,3 +8,5 @@ mod non_finite;
 mod operation;
 mod path;
 mod reference;
+mod resize;
+mod stride;
