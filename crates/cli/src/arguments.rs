@@ -71,6 +71,10 @@ impl Command {
             Self::Eval(_) | Self::Validate(_) => {
                 Some("use a smaller model or smaller test data, or raise the limit")
             }
+            // They train, and save nothing that could be resumed.
+            Self::BatchFind(_) | Self::LrFind(_) | Self::WarmUp(_) | Self::ScaleEstimate(_) => {
+                Some("use a smaller model, smaller data or a smaller batch, or raise the limit")
+            }
             Self::Predict(_) => Some("use a smaller model or smaller files, or raise the limit"),
             Self::Report(_) | Self::Explain(_) | Self::Tasks(_) | Self::Probe(_) => {
                 Some("raise the limit")
@@ -92,7 +96,15 @@ mod tests {
         };
         assert_eq!(advice(&["train"]), None);
         assert!(advice(&["quantize", "a"]).expect("advice").contains("`--calibration`"));
-        for words in [&["quantize", "a"][..], &["eval", "a"], &["predict", "a", "b"]] {
+        let commands = [
+            &["quantize", "a"][..],
+            &["eval", "a"],
+            &["predict", "a", "b"],
+            &["batch-find"],
+            &["lr-find"],
+            &["warm-up"],
+        ];
+        for words in commands {
             let advice = advice(words).expect("advice");
             assert!(!advice.contains("train.batch") && !advice.contains("--resume"), "{advice}");
         }

@@ -76,6 +76,8 @@ pub(crate) fn says_out_of_memory(said: &str) -> bool {
         "can't allocate buffer",
         "memory allocation",
         "failed to allocate",
+        "not enough memory left",
+        "every page size the memory tracks still holds live allocations",
     ];
     // HIP's number of `hipErrorOutOfMemory`.
     let mut of_hip = said.split("hipmalloc failed with status ").skip(1);
@@ -150,6 +152,8 @@ mod tests {
             "can't allocate buffer of size: 4294967296",
             "An out-of-memory error happened during launch",
             "wgpu error: Out of Memory",
+            "Error in Device::poll: Validation Error\n\nCaused by:\n  Not enough memory left.",
+            "Can't allocate 64 bytes: every page size the memory tracks still holds live allocations",
             "hipMalloc failed with status 2\n",
             "CUDA_ERROR_OUT_OF_MEMORY",
         ] {

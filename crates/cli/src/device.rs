@@ -4,14 +4,37 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use burn::tensor::Device;
-use updraft_device::{Backend, DeviceSpec, Selection, open, probe, select, select_for_rank};
+use updraft_device::{
+    Backend, DeviceSpec, Inventory, Selection, State, open, probe, select, select_for_rank,
+};
+
+use crate::device_fault::DeviceFault;
+use crate::device_panic::{is_consequence, listing};
 
 /// The environment variable that names burn's default device.
 const DEFAULT_DEVICE: &str = "BURN_DEVICE";
 
+/// The devices. One that is listed and cannot be opened has the reason of its driver.
+pub(crate) fn probed() -> Inventory {
+    let (mut inventory, causes) = listing(probe);
+    let mut causes = causes.into_iter();
+    for entry in &mut inventory.entries {
+        // Each device that cannot be opened was one panic of this thread.
+        if let State::Absent { reason } = &mut entry.state
+            && is_consequence(reason)
+            && let Some(said) = causes.next().flatten()
+        {
+            let first = || said.lines().next().unwrap_or_default().to_owned();
+            let cause = DeviceFault::of(&said).map_or_else(first, |fault| fault.cause(&said));
+            *reason = format!("it is listed and cannot be opened: {cause}");
+        }
+    }
+    inventory
+}
+
 /// Chooses and opens a device.
 pub(crate) fn choose(spec: &DeviceSpec) -> Result<(Device, Selection)> {
-    let selection = select(spec, &probe())?;
+    let selection = select(spec, &probed())?;
     let device = open(&selection)?;
     tracing::info!(device = %selection.id, reason = %selection.reason, "device chosen");
     Ok((device, selection))
@@ -23,7 +46,7 @@ pub(crate) fn choose_for_rank(
     local_rank: Option<usize>,
 ) -> Result<(Device, Selection)> {
     let Some(local_rank) = local_rank else { return choose(spec) };
-    let selection = select_for_rank(spec, &probe(), local_rank)?;
+    let selection = select_for_rank(spec, &probed(), local_rank)?;
     let device = open(&selection)?;
     tracing::info!(device = %selection.id, reason = %selection.reason, "device chosen");
     Ok((device, selection))

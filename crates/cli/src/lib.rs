@@ -7,9 +7,12 @@ mod captured;
 mod child;
 mod command;
 mod contribution_table;
+mod current_run;
 mod device;
+mod device_fault;
 mod device_panic;
 mod endure;
+mod folder_name;
 mod found_batches;
 mod json;
 mod kernels;
@@ -132,10 +135,11 @@ where
     }
     let advice = arguments.command.memory_advice();
     allocator::advise(advice);
+    let _record = device_panic::PanicRecord::begin(advice);
     let command = || threads::on_reserved_stack(|| execute(registry, &arguments));
     match threads::check()
         .and_then(|()| threads::start())
-        .and_then(|()| device_panic::with_memory_errors(advice, command))
+        .and_then(|()| device_panic::with_device_errors(advice, command))
     {
         Ok(()) => 0,
         Err(error) => ended(&error),

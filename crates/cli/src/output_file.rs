@@ -63,7 +63,7 @@ pub(crate) fn refuse_in_run(path: &Path) -> Result<()> {
 }
 
 /// The files and folders that runs and the commands on a run write into its folder.
-const OF_RUN: [&str; 35] = [
+const OF_RUN: [&str; 36] = [
     ".lock",
     ".plan.toml",
     "calibration.json",
@@ -74,6 +74,7 @@ const OF_RUN: [&str; 35] = [
     "encoder.json",
     "environment.json",
     "epochs.csv",
+    "file-contents.json",
     "images.json",
     "kernel-choices",
     "layers-eval.json",

@@ -101,10 +101,15 @@ impl Connected {
 /// rank 0, whose end makes `mpirun` end the others meanwhile. `srun` does so with
 /// `--kill-on-bad-exit` only.
 pub(crate) fn wait_for_rank_0() {
-    let launch = Launch::detect(|name| std::env::var(name).ok());
-    if launch.is_ok_and(|launch| launch.is_some_and(|launch| launch.rank > 0)) {
+    if is_after_rank_0() {
         std::thread::sleep(OF_RANK_0);
     }
+}
+
+/// Whether a launcher started this process as another rank than 0, which prints.
+pub(crate) fn is_after_rank_0() -> bool {
+    let launch = Launch::detect(|name| std::env::var(name).ok());
+    launch.is_ok_and(|launch| launch.is_some_and(|launch| launch.rank > 0))
 }
 
 /// How long another rank waits for an error of rank 0: `mpirun` kills it a second after it has asked

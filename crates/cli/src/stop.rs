@@ -1,8 +1,17 @@
 //! Ctrl-C and other signals: the first asks a run to stop and save, the second Ctrl-C ends the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use crate::INTERRUPTED;
+use crate::current_run::how_to_continue;
+use crate::{INTERRUPTED, ranks, terminal};
+
+/// How long a stop is waited for before a message.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How long the exit handlers of libraries may take.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 /// How many of them are of a batch scheduler: at most one is counted.
@@ -49,7 +58,7 @@ impl NothingToSave {
         NOTHING_TO_SAVE.fetch_add(1, Ordering::SeqCst);
         // Handles a signal that came before.
         if requested() {
-            std::process::exit(INTERRUPTED.into());
+            exit_interrupted();
         }
         Self(())
     }
@@ -69,7 +78,21 @@ pub(crate) fn leave_the_end_to_the_command() {
 
 /// Ends a process as a signal does, whose work saved nothing after it was asked to stop.
 pub(crate) fn exit_interrupted() -> ! {
-    std::process::exit(INTERRUPTED.into())
+    end(INTERRUPTED)
+}
+
+/// Ends the process with an exit code.
+///
+/// Exit handlers of a device's driver run before, and may wait for a device that does not answer, or
+/// another thread may wait in them already: the process is aborted then.
+pub(crate) fn end(code: u8) -> ! {
+    fn abort_later() {
+        thread::sleep(EXIT_PATIENCE);
+        std::process::abort();
+    }
+    // Without the thread only SIGKILL ends a process that waits so.
+    let _ = thread::Builder::new().name("updraft-end".to_owned()).spawn(abort_later);
+    std::process::exit(code.into())
 }
 
 /// Blocks the signal with which the system ends a process that writes beyond the limit on the size
@@ -115,7 +138,7 @@ pub(crate) fn install() {
                 request_once();
             }
         };
-        let started = std::thread::Builder::new().name("updraft-signals".to_owned()).spawn(wait);
+        let started = thread::Builder::new().name("updraft-signals".to_owned()).spawn(wait);
         if let Err(error) = started {
             tracing::warn!(%error, "signals of a batch scheduler are ignored");
         }
@@ -137,11 +160,54 @@ fn request_once() {
 pub(crate) fn request() {
     let before = SIGNALS.fetch_add(1, Ordering::SeqCst);
     let is_repeated = before > SCHEDULED.load(Ordering::SeqCst);
+    // A scheduler does not send a second one.
+    if before == 0 && SCHEDULED.load(Ordering::SeqCst) == 0 {
+        explain_later();
+    }
     if FORWARDED.load(Ordering::SeqCst) > 0 {
         return;
     }
     let is_last = is_repeated && !IS_ENDED_BY_A_COMMAND.load(Ordering::SeqCst);
     if is_last || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
-        std::process::exit(INTERRUPTED.into());
+        exit_interrupted();
+    }
+}
+
+/// Prints what the stop waits for, if it takes long: a step on a slow device, or a device that does not
+/// answer, which only a second signal ends.
+fn explain_later() {
+    let explain = || {
+        thread::sleep(SILENCE);
+        let is_waited_for = FORWARDED.load(Ordering::SeqCst) == 0
+            && !IS_ENDED_BY_A_COMMAND.load(Ordering::SeqCst)
+            && !ranks::is_after_rank_0();
+        if is_waited_for {
+            terminal::say(&explanation(how_to_continue()));
+        }
+    };
+    // Without the thread there is no message.
+    let _ = thread::Builder::new().name("updraft-stopping".to_owned()).spawn(explain);
+}
+
+fn explanation(how_to_continue: Option<String>) -> String {
+    let end = "a second Ctrl-C or SIGTERM ends the program at once";
+    let text = "stopping when what runs now is done, such as the updates until the next read of the \
+                device, an evaluation or a checkpoint";
+    match how_to_continue {
+        Some(run) => format!("{text}; {end}, and {run}"),
+        None => format!("{text}; {end}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_that_takes_long_says_how_to_end_and_to_continue() {
+        let text = explanation(Some("`updraft train --resume a` continues".to_owned()));
+        let end = "a second Ctrl-C or SIGTERM ends the program at once";
+        assert!(text.contains(end) && text.ends_with("--resume a` continues"), "{text}");
+        assert!(explanation(None).ends_with(end));
     }
 }

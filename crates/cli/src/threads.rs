@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 
 /// The variables from which rayon takes its number of threads, by priority.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
@@ -51,7 +51,12 @@ pub(crate) fn on_reserved_stack(command: impl FnOnce() -> Result<()> + Send) -> 
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("main".to_owned()).stack_size(STACK);
         let started = thread.spawn_scoped(scope, command);
-        let running = started.context("cannot start the thread of the command")?;
+        let running = started.map_err(|cause| {
+            anyhow!(
+                "cannot start the thread of the command: {cause}; raise the limit of memory or of \
+                 processes"
+            )
+        })?;
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

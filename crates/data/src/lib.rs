@@ -24,6 +24,7 @@ mod image;
 mod item_hash;
 mod jpeg;
 mod kernels;
+mod known_contents;
 mod link_loop;
 mod parts;
 mod pixels;
@@ -45,6 +46,7 @@ mod text_encoding;
 mod tiff_pages;
 mod trace;
 mod volume;
+mod xxh64;
 
 // Where samples come from.
 pub use parts::stratified_parts;
@@ -108,6 +110,7 @@ pub use text_encoding::{TextEncoding, utf8_fault};
 pub use contents::contents_digest;
 pub use digest::Digest;
 pub use item_hash::ItemHash;
+pub use known_contents::{KnownContents, expect_contents};
 pub use random::Random;
 
 // Batches of samples, epoch by epoch.

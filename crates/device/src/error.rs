@@ -27,8 +27,8 @@ pub enum DeviceError {
     },
     /// The backend is compiled in, and the device cannot be used.
     #[error(
-        "device `{spec}` is not usable: {reason}; install its driver, or choose another device: \
-         `probe` lists them"
+        "device `{spec}` is not usable: {reason}; install or update its driver, or choose another \
+         device: `probe` lists them"
     )]
     NotUsable {
         /// The requested value.

@@ -31,6 +31,9 @@ pub use applied::{Applied, applied};
 pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, memory};
 pub use peak::{Peak, PeakSampler};
 
+// The load of a card.
+pub use nvidia::{CardLoad, card_load};
+
 // Measured and compiled kernels.
 pub use kernel_cache::{
     CacheContents, KernelOrigin, OriginDifference, OwnKernelCache, StoredChoices,

@@ -54,7 +54,11 @@ impl PeakSampler {
             peak
         };
         let thread = Builder::new().name("memory-peak".to_owned()).spawn(look);
-        let thread = thread.map_err(|error| DeviceError::Sampler { reason: error.to_string() })?;
+        let thread = thread.map_err(|cause| DeviceError::Sampler {
+            reason: format!(
+                "its thread cannot be started: {cause}; raise the limit of memory or of processes"
+            ),
+        })?;
         Ok(Self { stop, thread })
     }
 

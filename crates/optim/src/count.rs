@@ -1,6 +1,6 @@
 //! How many updates a parameter has had, which corrects the bias of its moments.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::{Device, Tensor};
 
@@ -26,6 +26,8 @@ pub(crate) struct Followed {
     pub(crate) missed: Tensor<1>,
     /// The updates before it, if all were applied.
     pub(crate) most: usize,
+    /// The updates of the parameter with the last one, once they were read.
+    pub(crate) read: OnceLock<usize>,
 }
 
 impl Followed {
@@ -39,26 +41,35 @@ impl Followed {
         self.before() + self.is_applied.clone()
     }
 
+    /// The number of [`after`](Self::after), by one read for all parameters that share it.
+    fn count(&self) -> usize {
+        *self.read.get_or_init(|| {
+            #[cfg(test)]
+            tests::count_read();
+            self.after().into_scalar::<f32>().round() as usize
+        })
+    }
+
     fn to_device(&self, device: &Device) -> Self {
         let moved = |number: &Tensor<1>| number.clone().to_device(device);
         Self {
+            scope: self.scope,
             applied: moved(&self.applied),
             is_applied: moved(&self.is_applied),
             missed: moved(&self.missed),
-            ..*self
+            most: self.most,
+            read: self.read.clone(),
         }
     }
 }
 
 impl Count {
-    /// The number of updates; reads the device if it decided about some.
+    /// The number of updates; reads the device if it decided about some, once for all parameters of
+    /// one history.
     pub(crate) fn read(&self) -> usize {
         match self {
             Self::Known(count) => *count,
-            Self::OnDevice(followed) => {
-                let count = followed.after().into_scalar::<f32>();
-                count.round() as usize
-            }
+            Self::OnDevice(followed) => followed.count(),
         }
     }
 
@@ -89,6 +100,73 @@ impl PartialEq for Count {
             (Self::Known(count), Self::Known(other)) => count == other,
             (Self::OnDevice(followed), Self::OnDevice(other)) => Arc::ptr_eq(followed, other),
             (Self::Known(_), Self::OnDevice(_)) | (Self::OnDevice(_), Self::Known(_)) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use burn::optim::{Optimizer, RecordState, StateSink};
+
+    use super::*;
+    use crate::{AdamW, AdamWState, DeviceControl, controlled};
+
+    thread_local! {
+        static READS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_read() {
+        READS.set(READS.get() + 1);
+    }
+
+    fn control(is_applied: f32, applied: f32) -> DeviceControl {
+        let number = |number: f32| Tensor::from_floats([number], &Device::flex());
+        DeviceControl {
+            factor: number(1.0),
+            is_applied: number(is_applied),
+            applied: number(applied),
+        }
+    }
+
+    /// A parameter after one more update.
+    fn updated(
+        (parameter, state): (Tensor<1>, Option<AdamWState<1>>),
+    ) -> (Tensor<1>, Option<AdamWState<1>>) {
+        let gradient = parameter.ones_like();
+        AdamW::new().step(0.1, parameter, gradient, state)
+    }
+
+    #[test]
+    fn a_record_of_parameters_with_one_history_reads_their_count_once() {
+        let start = |value: f32| (Tensor::from_floats([value; 3], &Device::flex()), None);
+        let mut all = [start(1.0), start(2.0), start(3.0), start(4.0)];
+        for (update, is_applied) in [1.0, 0.0, 1.0].into_iter().enumerate() {
+            // The second update was skipped.
+            let applied = [0.0, 1.0, 1.0][update];
+            all = controlled(&control(is_applied, applied), || {
+                let mut which = 0;
+                all.map(|one| {
+                    which += 1;
+                    // The last parameter takes no part in the first update.
+                    if update == 0 && which == 4 { one } else { updated(one) }
+                })
+            });
+        }
+        let times = || {
+            let mut sink = StateSink::default();
+            for (index, (_, state)) in all.iter().enumerate() {
+                let state = state.as_ref().expect("it was updated");
+                state.state_flatten(&index.to_string(), &mut sink);
+            }
+            let times = sink.scalars.iter().filter(|(name, _)| name.ends_with(".time"));
+            times.map(|(_, time)| format!("{time:?}")).collect::<Vec<_>>()
+        };
+        let before = READS.get();
+        for _ in 0..2 {
+            assert_eq!(times(), ["UInt(2)", "UInt(2)", "UInt(2)", "UInt(1)"]);
+            assert_eq!(READS.get() - before, 2, "one for each history");
         }
     }
 }

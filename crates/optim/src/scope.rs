@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::{Bool, Tensor};
 
@@ -86,6 +86,7 @@ impl Scope {
                 is_applied: is_applied.clone(),
                 missed,
                 most: count.most(),
+                read: OnceLock::new(),
             })
         })
     }

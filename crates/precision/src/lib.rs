@@ -10,7 +10,7 @@ mod device_norm;
 mod error;
 mod finite;
 mod islands;
-#[cfg(any(feature = "flex", feature = "cube"))]
+#[cfg(any(feature = "flex", feature = "cube", feature = "every-kernel"))]
 mod kernels;
 mod loss_scale;
 mod norm_reason;
@@ -45,6 +45,10 @@ pub use norm_reason::{NormReason, norm_reason};
 // Two results compared.
 pub use parity::{Parity, ParitySums};
 pub use ssim::ssim;
+
+// The kernels for GPUs, for programs that compile them without a card.
+#[cfg(feature = "every-kernel")]
+pub use kernels::every_kernel;
 
 // Errors.
 pub use error::PrecisionError;

@@ -367,7 +367,10 @@ pub enum RunError {
         path: PathBuf,
     },
     /// A part of the run's record could not be written; the run was stopped and saved.
-    #[error("the run was stopped and saved, because of this: {0}")]
+    #[error(
+        "the run was stopped and saved, because of this: {0}; when that is repaired, \
+         `train --resume` continues it"
+    )]
     Record(Box<RunError>),
     /// The run no longer has the lock of its folder; it ended without another checkpoint.
     #[error(
@@ -471,6 +474,7 @@ impl RunError {
                 TrainError::NonFiniteLoss { .. }
                 | TrainError::Gradient { .. }
                 | TrainError::GradientNorm { .. }
+                | TrainError::GlobalNorm { .. }
                 | TrainError::TooManySkips { .. }
                 | TrainError::Aborted { .. } => false,
                 TrainError::Checkpoint { cause } => can_be_fixed(cause),
@@ -594,6 +598,7 @@ mod tests {
             io("create"),
             RunError::Train(steps),
             RunError::Train(norm),
+            RunError::Train(TrainError::GlobalNorm { step: 3 }),
             RunError::Train(checkpoint("write").into()),
             RunError::Checkpoint(checkpoint("rename")),
             RunError::Device(DeviceError::Sampler { reason: "none".to_owned() }),

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,7 @@ use crate::config::{Edit, Edited, Plan};
 use crate::error::RunError;
 use crate::lock::RunLock;
 use crate::lost_checkpoint::{Needed, refuse_lost, remove_later_summary};
+use crate::place::{stamp, without_dots};
 use crate::replaced_files::{self, replace_files};
 use crate::task::{PICTURES, Picture, Registry};
 
@@ -31,7 +32,8 @@ const POLL: Duration = Duration::from_millis(10);
 const BEGUN: &str = ".plan.toml";
 
 /// A run's folder: `plan.toml`, `run.json`, `metrics.jsonl`, `environment.json`, `checkpoints/`,
-/// files of the task, on GPUs `kernel-choices/`, and at the end `summary.json`.
+/// files of the task, of images `file-contents.json`, on GPUs `kernel-choices/`, and at the end
+/// `summary.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
@@ -47,6 +49,7 @@ impl RunFolder {
     /// [`RunError::Io`] if a folder cannot be created or written.
     pub fn create(runs: &Path, plan: &Plan) -> Result<Self, RunError> {
         let stamp = stamp();
+        let runs: &Path = &without_dots(runs);
         fs::create_dir_all(runs).map_err(|cause| RunError::io("create", runs, cause))?;
         let mut copy = 1_u64;
         loop {
@@ -69,52 +72,13 @@ impl RunFolder {
         }
     }
 
-    /// Checks, without writing anything, that no file is where `runs` or a folder above it has to
-    /// be, and that the system finds the folder above. Permissions are not checked:
-    /// [`try_place`](Self::try_place) does that.
-    ///
-    /// # Errors
-    /// [`RunError::Place`].
-    pub fn check_place(runs: &Path) -> Result<(), RunError> {
-        let failed = |cause| RunError::Place { path: runs.to_owned(), cause };
-        for folder in runs.ancestors().filter(|path| !path.as_os_str().is_empty()) {
-            match fs::metadata(folder) {
-                Ok(found) if found.is_dir() => return Ok(()),
-                Ok(_) => return Err(failed(ErrorKind::NotADirectory.into())),
-                Err(cause) if cause.kind() == ErrorKind::NotFound => {}
-                Err(cause) => return Err(failed(cause)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that a run folder can be created, before any work: creates one and removes it.
-    ///
-    /// # Errors
-    /// [`RunError::Place`].
-    pub fn try_place(runs: &Path, plan: &Plan) -> Result<(), RunError> {
-        let missing: Vec<&Path> = runs
-            .ancestors()
-            .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
-            .collect();
-        let tried = fs::create_dir_all(runs).and_then(|()| {
-            let path = runs.join(format!(".{}-{}-{}", stamp(), plan.name, std::process::id()));
-            fs::create_dir(&path)?;
-            fs::remove_dir(&path)
-        });
-        for path in missing {
-            // Another process may have created a run there in the meantime; then it stays.
-            let _ = fs::remove_dir(path);
-        }
-        tried.map_err(|cause| RunError::Place { path: runs.to_owned(), cause })
-    }
-
     /// Opens the folder of an existing run.
     ///
     /// # Errors
     /// [`RunError::NoRun`] if it does not exist or has no plan, [`RunError::Io`] for symbolic links
     /// that form a loop.
     pub fn open(path: &Path) -> Result<Self, RunError> {
+        let path: &Path = &without_dots(path);
         let plan = path.join(PLAN);
         if plan.is_file() {
             return Ok(Self { path: path.to_owned(), checkpoint: None });
@@ -186,9 +150,8 @@ impl RunFolder {
         let path = self.path.join(PLAN);
         let text = bounded::read_own_text(&path, CONFIG_BYTES)?;
         let planned = Plan::read(registry, &text, &path, &[]);
-        planned
-            .map(|planned| planned.plan)
-            .map_err(|cause| RunError::Plan { path, cause: Box::new(cause) })
+        let refuse = |cause| RunError::Plan { path, cause: Box::new(cause) };
+        Ok(planned.map_err(refuse)?.plan)
     }
 
     /// The keys in which a plan differs from the one that the run started with; see
@@ -277,8 +240,7 @@ impl RunFolder {
         let found = list_checkpoints(&self.checkpoints()).unwrap_or_default();
         let (whole, damaged): (Vec<_>, Vec<_>) =
             found.iter().partition(|path| check_checkpoint(path).is_ok());
-        let newest = whole.last().and_then(|path| checkpoint_step(path));
-        match newest {
+        match whole.last().and_then(|path| checkpoint_step(path)) {
             Some(step) if !damaged.is_empty() && self.checkpoint != Some(step) => {
                 RunError::Damaged { cause: error, step }
             }
@@ -390,10 +352,4 @@ impl RunFolder {
     fn json(&self, name: &str, cause: serde_json::Error) -> RunError {
         RunError::Json { path: self.path.join(name), cause }
     }
-}
-
-/// The time as a part of a folder's name, such as `2026-01-02-150405`.
-fn stamp() -> String {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    now.trim_end_matches('Z').replace(':', "").replace('T', "-")
 }

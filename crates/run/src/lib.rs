@@ -7,7 +7,9 @@ mod data_wait;
 mod environment;
 mod error;
 mod experiment;
+mod file_contents;
 mod folder;
+mod gpu_load;
 #[cfg(doctest)]
 mod guide;
 mod in_place;
@@ -18,6 +20,7 @@ mod lock;
 mod lost_checkpoint;
 mod operation;
 mod peak_memory;
+mod place;
 mod plain;
 mod record;
 mod replaced_files;

@@ -34,6 +34,10 @@ impl<S: BatchStream<A>, A, B> BatchStream<B> for Converted<S, A, B> {
         Ok(Box::new(ConvertedEpoch { batches, convert: self.convert }))
     }
 
+    fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+        self.stream.check_state(state)
+    }
+
     fn epoch_part(
         &self,
         epoch: u64,

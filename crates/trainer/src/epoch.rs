@@ -19,13 +19,14 @@ use crate::ranks::{Ranks, fingerprint};
 use crate::read_interval::ReadInterval;
 use crate::reporting::Made;
 use crate::run::{Run, RunData};
+use crate::seed::{rank_seed, step_seed};
 use crate::settings::{BatchNormStatistics, RunSettings};
 use crate::step::{Placed, StepAt, train_step_on_ranks};
 use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 use crate::transfer::Upload;
-use crate::unread::submit_step;
+use crate::unread::{NotSubmitted, submit_step};
 use crate::update_numbers::Numbers;
 
 /// The settings and state shared by all epochs of a run.
@@ -155,9 +156,15 @@ impl<M: Module> Run<M> {
                 }
                 let (optimizer, batches) = (&mut self.optimizer.0, &mut on_device);
                 let (step, decisions) = ((&settings.step, at), decisions.as_mut());
-                let (model, update) =
-                    submit_step(task, self.model, optimizer, batches, step, decisions)?;
-                (model, Numbers::Unread(Box::new(update)))
+                match submit_step(task, self.model, optimizer, batches, step, decisions) {
+                    Ok((model, update)) => (model, Numbers::Unread(Box::new(update))),
+                    Err(NotSubmitted { model, cause }) => {
+                        self.model = model;
+                        let state = (&mut scaler, ema.as_mut());
+                        self.report_unread(course, unread, state, &mut pass, ranks, watch)?;
+                        return Err(cause);
+                    }
+                }
             };
             self.model = model;
             self.state.step += 1;
@@ -373,21 +380,6 @@ fn stored<S: Score>(score: &S) -> Result<serde_json::Value, TrainError> {
 /// The next batches of a stream, at most `count`.
 fn take<B>(stream: &mut dyn EpochStream<B>, count: usize) -> Result<Vec<B>, StreamError> {
     stream.take(count).collect()
-}
-
-/// The device seed of one step: distinct for neighboring seeds and steps.
-///
-/// The mixer is the finalizer of `SplitMix64` (Steele, Lea and Flood 2014).
-fn step_seed(seed: u64, step: u64) -> u64 {
-    let mut mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(step);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
-/// Another seed for each rank; that of the first is the step's own.
-fn rank_seed(seed: u64, rank: usize) -> u64 {
-    seed.wrapping_add((rank as u64).wrapping_mul(0xD134_2543_DE82_EF95))
 }
 
 pub(crate) fn micros(since: Instant) -> u64 {

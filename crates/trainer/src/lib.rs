@@ -44,6 +44,7 @@ mod rehearse;
 mod reporting;
 mod run;
 mod schedule;
+mod seed;
 mod segments;
 mod settings;
 mod step;

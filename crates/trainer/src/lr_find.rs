@@ -82,7 +82,7 @@ pub struct LrPoint {
 /// Trains a copy of a model while the learning rate grows, and records the loss.
 ///
 /// The given model is not changed: the copy has statistics of its own. The device's random state is
-/// seeded once; the the batches are those of the stream's first epochs. The test ends early if the
+/// seeded once; the batches are those of the stream's first epochs. The test ends early if the
 /// smoothed loss is four times its best or not finite. `None` if `poll`, called after each update
 /// with their number, returns [`Control::Stop`].
 ///

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::optim::{GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::{FloatDType, Tensor};
 use serde::Serialize;
 use updraft_optim::{DeviceControl, controlled};
 
-use crate::buffers::tensors;
 use crate::decisions::are_needed;
 use crate::device_read::read;
 use crate::epoch::Watch;
@@ -85,59 +84,66 @@ impl<M: Module> Run<M> {
     }
 }
 
-/// Whether an optimizer makes no update if the device decides so, tried on a copy of both. burn
-/// hides which optimizers it is made of.
+/// Whether an optimizer makes no update if the device decides so, tried on a model of the same
+/// structure whose trained parameters are a number each: the copy takes no memory, and a parameter
+/// that is not finite changes nothing. burn hides which optimizers it is made of.
 fn follows_control<M: Module>(optimizer: &ModuleOptimizer, model: &M) -> bool {
     let mut ones = Ones { gradients: GradientsParams::new(), number: None };
-    model.visit(&mut ones);
+    let small = model.clone().map(&mut ones);
     let Ones { gradients, number: Some(number) } = ones else { return true };
     let is_applied = number.zeros_like();
     let control = DeviceControl { factor: number.clone(), is_applied, applied: number };
-    let mut copy = optimizer.clone();
-    let moved = controlled(&control, || copy.step(1.0, model.clone(), gradients));
-    let mut changes = Changes { before: tensors(model), found: Vec::new() };
+    // Without its state, which has the shapes of the model.
+    let mut copy = optimizer.clone().load_record(OptimizerRecord::default());
+    let moved = controlled(&control, || copy.step(1.0, small, gradients));
+    let mut changes = Changes(Vec::new());
     moved.visit(&mut changes);
-    read(changes.found).into_iter().flatten().all(|changed| changed == 0.0)
+    read(changes.0).into_iter().flatten().all(|changed| changed == 0.0)
 }
 
-/// A gradient of ones for each parameter that is trained.
+/// Replaces each parameter that is trained by the number 1, with a gradient of 1.
 struct Ones {
     gradients: GradientsParams,
     /// 1 on the device, `[1]`.
     number: Option<Tensor<1>>,
 }
 
-impl ModuleVisitor for Ones {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.base();
-        if value.is_require_grad() {
-            let value = value.without_autodiff();
-            let one = || Tensor::<1>::ones([1], &value.device()).cast(FloatDType::F32);
-            self.number.get_or_insert_with(one);
-            self.gradients.register(param.id, value.ones_like());
+impl ModuleMapper for Ones {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, value, mapper) = param.consume();
+        if !value.is_require_grad() {
+            return Param::from_mapped_value(id, value, mapper);
         }
+        let device = value.device();
+        let inner = device.clone().without_autodiff();
+        let one = || Tensor::<1>::ones([1], &inner).cast(FloatDType::F32);
+        self.number.get_or_insert_with(one);
+        let dtype: FloatDType = value.dtype().into();
+        self.gradients.register(id, Tensor::<D>::ones([1; D], &inner).cast(dtype));
+        let value = Tensor::<D>::ones([1; D], &device).cast(dtype).require_grad();
+        Param::from_mapped_value(id, value, mapper)
     }
 }
 
-/// Whether each tensor differs from the one before, as 1 or 0.
-struct Changes {
-    before: GradientsParams,
-    found: Vec<Tensor<1>>,
-}
+/// Whether each trained parameter differs from 1, as 1 or 0.
+struct Changes(Vec<Tensor<1>>);
 
 impl ModuleVisitor for Changes {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let Some(before) = self.before.remove::<D>(param.id) else { return };
-        let (before, after) = (before.without_autodiff(), param.base().without_autodiff());
-        let is_changed = before.not_equal(after).any();
-        self.found.push(is_changed.float().cast(FloatDType::F32));
+        let value = param.base();
+        if value.is_require_grad() {
+            let is_changed = value.without_autodiff().not_equal_scalar(1.0).any();
+            self.0.push(is_changed.float().cast(FloatDType::F32));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::nn::LinearConfig;
-    use burn::optim::{AdamConfig, SgdConfig};
+    use std::sync::{Arc, Mutex};
+
+    use burn::nn::{Linear, LinearConfig};
+    use burn::optim::{AdamConfig, Optimizer, SgdConfig};
     use burn::tensor::Device;
     use updraft_testing::alone;
 
@@ -168,5 +174,77 @@ mod tests {
         let mixed = adamw.init().with_group(biases, SgdConfig::new().build(), None);
         assert!(!follows_control(&mixed, &model));
         assert_eq!(numbers(), before, "only copies are updated");
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_finite_does_not_hide_what_an_optimizer_follows() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        for value in [f32::NAN, f32::INFINITY] {
+            let model: Linear = LinearConfig::new(2, 3).init(&device);
+            let weight = model.weight.map(|w| (w.mul_scalar(0.0) + value).detach().require_grad());
+            let model = Linear { weight, bias: model.bias };
+            let adamw = OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] };
+            assert!(follows_control(&adamw.init(), &model), "{value}");
+            assert!(!follows_control(&SgdConfig::new().init(), &model), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_optimizer_with_state_is_tried_and_keeps_it() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        let model: Linear = LinearConfig::new(2, 3).init(&device);
+        let step = |optimizer: &mut ModuleOptimizer, model: Linear| {
+            let loss = model.forward(Tensor::<2>::ones([4, 2], &device)).sum();
+            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            optimizer.step(0.1, model, gradients)
+        };
+        let adamw = OptimizerConfig::Adamw { weight_decay: 0.01, betas: [0.9, 0.999] };
+        for (mut optimizer, expected) in [(adamw.init(), true), (AdamConfig::new().init(), false)] {
+            let model = step(&mut optimizer, model.clone());
+            let state = |optimizer: &ModuleOptimizer| {
+                optimizer.to_record().into_bytes().expect("a small record").to_vec()
+            };
+            let before = state(&optimizer);
+            assert_eq!(follows_control(&optimizer, &model), expected);
+            assert_eq!(state(&optimizer), before);
+            // The shapes of its state are those of the model still.
+            let _ = step(&mut optimizer, model);
+        }
+    }
+
+    /// Gradient descent that notes how many numbers a step changes.
+    #[derive(Clone, Default)]
+    struct Noting(Arc<Mutex<Vec<usize>>>);
+
+    impl Optimizer for Noting {
+        type State<const D: usize> = updraft_optim::SgdState<D>;
+
+        fn step<const D: usize>(
+            &self,
+            learning_rate: f64,
+            parameter: Tensor<D>,
+            gradient: Tensor<D>,
+            state: Option<Self::State<D>>,
+        ) -> (Tensor<D>, Option<Self::State<D>>) {
+            let numbers = parameter.shape().num_elements() + gradient.shape().num_elements();
+            self.0.lock().expect("no test panicked with it").push(numbers);
+            (parameter - gradient.mul_scalar(learning_rate), state)
+        }
+
+        fn to_device<const D: usize>(state: Self::State<D>, _: &Device) -> Self::State<D> {
+            state
+        }
+    }
+
+    #[test]
+    fn the_trial_takes_one_number_of_each_parameter() {
+        let _alone = alone();
+        let model: Linear = LinearConfig::new(200, 300).init(&Device::flex().autodiff());
+        let noting = Noting::default();
+        assert!(!follows_control(&ModuleOptimizer::from(noting.clone()), &model));
+        let numbers = noting.0.lock().expect("no test panicked with it").clone();
+        assert_eq!(numbers, [2, 2], "a parameter and its gradient are a number each");
     }
 }

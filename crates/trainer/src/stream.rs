@@ -46,6 +46,17 @@ pub trait BatchStream<B> {
         Ok(stream)
     }
 
+    /// Checks that [`resume`](Self::resume) accepts a state, without preparing a batch.
+    ///
+    /// By default every state is accepted here.
+    ///
+    /// # Errors
+    /// If the state was taken from another stream.
+    fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+        let _ = state;
+        Ok(())
+    }
+
     /// The batches of an epoch with these numbers, counted from 0, for ranks that each take a part.
     ///
     /// By default the earlier ones are taken and dropped; a stream that may leave out whole batches
@@ -202,6 +213,10 @@ impl<C: Collate> BatchStream<C::Batch> for Loader<C> {
         Ok(Box::new(Loaded(Self::resume(self, &read(state)?)?)))
     }
 
+    fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+        Ok(Self::check_state(self, &read(state)?)?)
+    }
+
     fn epoch_part(
         &self,
         epoch: u64,
@@ -262,6 +277,10 @@ impl<S: DeviceSamples> BatchStream<S::Batch> for ResidentSet<S> {
         state: &Value,
     ) -> Result<Box<dyn EpochStream<S::Batch> + '_>, StreamError> {
         Ok(Box::new(Resident(Self::resume(self, &read(state)?)?)))
+    }
+
+    fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+        Ok(Self::check_state(self, &read(state)?)?)
     }
 
     fn epoch_part(

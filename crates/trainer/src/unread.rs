@@ -53,6 +53,13 @@ pub(crate) struct Reading<'a, M> {
     pub(crate) model: &'a M,
 }
 
+/// An update without its batches, which moved no parameter.
+pub(crate) struct NotSubmitted<M> {
+    /// The model, whose running statistics may count batches of this update.
+    pub(crate) model: M,
+    pub(crate) cause: TrainError,
+}
+
 /// [`train_step_accumulated`](crate::train_step_accumulated) without a read.
 ///
 /// Without `decisions` there is no loss scale, no clipping and no skipped update, and the parameters
@@ -65,15 +72,21 @@ pub(crate) fn submit_step<M: Module, T: Task<M>>(
     batches: &mut dyn Iterator<Item = Placed<T::Input, T::Target>>,
     (settings, at): (&StepSettings, StepAt),
     mut decisions: Option<&mut Decisions>,
-) -> Result<(M, UnreadUpdate), TrainError> {
+) -> Result<(M, UnreadUpdate), NotSubmitted<M>> {
     let can_skip = decisions.as_ref().is_some_and(|decisions| decisions.can_skip());
     let before = can_skip.then(|| Buffers::of(&model));
-    let mut pass = BatchPass::new(task, settings, at)?;
+    let mut pass = match BatchPass::new(task, settings, at) {
+        Ok(pass) => pass,
+        Err(cause) => return Err(NotSubmitted { model, cause }),
+    };
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let (mut layouts, mut samples) = (Vec::new(), Vec::new());
     let (mut unread, mut losses_of_batches) = (Vec::new(), Vec::new());
-    let mut batch = first_batch(batches)?;
+    let mut batch = match first_batch(batches) {
+        Ok(batch) => batch,
+        Err(cause) => return Err(NotSubmitted { model, cause }),
+    };
     let model = pass.prepare(model, (&batch.0, &batch.1));
     let device = batch.0.device().expect("an input has at least one tensor");
     let (gradients, decision) = loop {
@@ -90,7 +103,10 @@ pub(crate) fn submit_step<M: Module, T: Task<M>>(
         times.backward_us += clock.lap_us();
         samples.push(count);
         losses_of_batches.push(losses.total.clone().without_autodiff());
-        let next = batches.next().transpose()?;
+        let next = match batches.next().transpose() {
+            Ok(next) => next,
+            Err(cause) => return Err(NotSubmitted { model, cause }),
+        };
         clock.restart();
         let (gradients, decision) = match (&next, &mut decisions) {
             (Some(_), _) => (None, None),
@@ -304,6 +320,9 @@ mod tests {
             device: &Device,
         ) -> Result<(Tensor<2>, Tensor<2>), StreamError> {
             let rows = batch.len();
+            if rows == 0 {
+                return Err("an empty batch".into());
+            }
             let input = Tensor::<1>::from_floats(batch.as_flattened(), device);
             let input = input.reshape([rows, 2]);
             Ok((input.clone(), input.sum_dim(1)))
@@ -357,28 +376,52 @@ mod tests {
         }
     }
 
-    /// The same, of which the sixth batch cannot be delivered.
-    struct Broken(Pairs);
+    /// The same, of which the sixth batch cannot be delivered, or cannot be placed.
+    struct Broken {
+        pairs: Pairs,
+        fault: Fault,
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Fault {
+        /// Of the stream.
+        Delivery,
+        /// Of [`Task::place`].
+        Place,
+    }
+
+    impl Fault {
+        const ALL: [Self; 2] = [Self::Delivery, Self::Place];
+
+        const fn text(self) -> &'static str {
+            match self {
+                Self::Delivery => "a broken file",
+                Self::Place => "an empty batch",
+            }
+        }
+    }
 
     impl BatchStream<Vec<[f32; 2]>> for Broken {
         fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<Vec<[f32; 2]>> + '_> {
-            let fails = |(at, batch): (usize, Result<_, StreamError>)| match at {
-                5 => Err("a broken file".into()),
+            let fault = self.fault;
+            let fails = move |(at, batch): (usize, Result<_, StreamError>)| match (at, fault) {
+                (5, Fault::Delivery) => Err(fault.text().into()),
+                (5, Fault::Place) => Ok(Vec::new()),
                 _ => batch,
             };
-            Box::new(Counted::new(self.0.epoch(epoch).enumerate().map(fails)))
+            Box::new(Counted::new(self.pairs.epoch(epoch).enumerate().map(fails)))
         }
 
         fn batches(&self) -> usize {
-            self.0.batches()
+            self.pairs.batches()
         }
 
         fn samples(&self) -> usize {
-            self.0.samples()
+            self.pairs.samples()
         }
 
         fn batch(&self) -> usize {
-            self.0.batch()
+            self.pairs.batch()
         }
     }
 
@@ -643,6 +686,7 @@ mod tests {
                     (&settings.step, at),
                     Some(&mut decisions),
                 )
+                .map_err(|failed| failed.cause)
                 .expect("submitted");
                 model = moved;
                 updates.push(update);
@@ -667,24 +711,64 @@ mod tests {
     }
 
     #[test]
-    fn updates_before_a_batch_that_cannot_be_delivered_are_reported() {
+    fn updates_before_a_batch_that_cannot_be_delivered_or_placed_are_reported() {
         let _alone = alone();
-        let stream = Broken(Pairs { odd: None });
+        let whole = Pairs { odd: None };
         for (read_every, transfer, accumulate, expected) in [
             (1, Transfer::WhenUsed, 1, 5),
             (1, Transfer::Ahead, 1, 5),
             (4, Transfer::WhenUsed, 1, 5),
             (4, Transfer::Ahead, 1, 5),
             (4, Transfer::Ahead, 5, 1),
+            // The second and the third batch of the second update.
+            (4, Transfer::WhenUsed, 4, 1),
+            (4, Transfer::Ahead, 3, 1),
         ] {
             let change = |settings: &mut RunSettings| {
                 (settings.transfer, settings.accumulate) = (transfer, accumulate);
             };
-            let outcome = train(read_every, &change, &stream);
-            let message = outcome.weights.expect_err("a batch is missing").to_string();
-            assert!(message.contains("a broken file"), "{message}");
-            let case = format!("{read_every}, {transfer:?}, {accumulate}");
-            assert_eq!(outcome.reports.len(), expected, "{case}");
+            let losses = |outcome: &Outcome| -> Vec<(u64, f64)> {
+                outcome.reports.iter().map(|report| (report.step, report.loss)).collect()
+            };
+            let whole = losses(&train(read_every, &change, &whole));
+            for fault in Fault::ALL {
+                let stream = Broken { pairs: Pairs { odd: None }, fault };
+                let outcome = train(read_every, &change, &stream);
+                let found = losses(&outcome);
+                let message = outcome.weights.expect_err("a batch is missing").to_string();
+                assert!(message.contains(fault.text()), "{message}");
+                let case = format!("{fault:?}, {read_every}, {transfer:?}, {accumulate}");
+                assert_eq!(found, whole[..expected], "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_update_whose_batch_cannot_be_placed_returns_the_model_as_it_was() {
+        let _alone = alone();
+        let device = Device::flex().autodiff();
+        let settings = RunSettings::new(1, "unused");
+        for accumulate in [1, 2] {
+            let model: Linear = LinearConfig::new(2, 1).init(&device);
+            let bits = |model: &Linear| -> Vec<u32> {
+                model.weight.val().into_data().iter::<f32>().map(f32::to_bits).collect()
+            };
+            let before = bits(&model);
+            let mut optimizer =
+                OptimizerConfig::Adamw { weight_decay: 0.1, betas: [0.9, 0.999] }.init();
+            let placed = |batch| {
+                let placed = Add.place(batch, &device);
+                placed.map_err(|cause| TrainError::Data { epoch: 0, split: "training", cause })
+            };
+            let batches = [vec![[0.5, 0.25]], Vec::new()];
+            let mut batches = batches.into_iter().skip(2 - accumulate).map(placed);
+            let at = StepAt { epoch: 0, step: 0, learning_rate: 0.1, seed: 0 };
+            let step = (&settings.step, at);
+            let submitted = submit_step(&Add, model, &mut optimizer, &mut batches, step, None);
+            let NotSubmitted { model, cause } = submitted.err().expect("an empty batch");
+            assert!(cause.to_string().contains(Fault::Place.text()), "{cause}");
+            assert_eq!(bits(&model), before);
+            assert!(optimizer.to_record().is_empty(), "no state of an update");
         }
     }
 

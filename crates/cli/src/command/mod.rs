@@ -14,6 +14,7 @@ pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod launch;
 pub(crate) mod lr_find;
+mod next;
 pub(crate) mod pipeline;
 mod plan_difference;
 pub(crate) mod predict;
@@ -56,6 +57,8 @@ use crate::ranks::{Connected, open_on_ranks};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
 use crate::wrap::hanging;
+
+pub(crate) use next::{files_to_predict, next_on, next_predict};
 
 /// The arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Default, Args)]
@@ -291,29 +294,6 @@ pub(crate) fn open_in_silence(
     run: Option<&RunFolder>,
 ) -> Result<Box<dyn AnyWorkload>, RunError> {
     plan.task.open(plan, Opening { dir, run, progress: &mut |_, _| {} })
-}
-
-/// Prints a next command on the same run.
-pub(crate) fn next_on(command: &str, run: &Path) {
-    crate::program::next(&format!("{command} {}", quoted(&run.to_string_lossy())));
-}
-
-/// The arguments of `predict` after the run of a plan; `None` for a task that cannot load models.
-pub(crate) fn files_to_predict(plan: &Plan) -> Option<&'static str> {
-    let predictor = plan.task.predictor().ok()?;
-    // A task that predicts no samples predicts a file into another one.
-    Some(if predictor.check_samples().is_ok() { "FILE..." } else { "FILE --out FILE" })
-}
-
-/// Prints `predict` on a run as the next command; `report` if there is nothing to predict.
-pub(crate) fn next_predict(run: &Path, files: Option<&str>, options: &str) {
-    match files {
-        None => next_on("report", run),
-        Some(files) => {
-            let run = quoted(&run.to_string_lossy());
-            crate::program::next(&format!("predict {run} {files}{options}"));
-        }
-    }
 }
 
 /// The device of a plan, opened.

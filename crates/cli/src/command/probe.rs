@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use updraft_device::probe;
 
+use crate::device::probed;
 use crate::program::next;
 
 /// Lists the devices, with the reason for each that cannot be used.
@@ -19,7 +19,7 @@ pub(crate) struct ProbeArgs {
 
 /// Prints the inventory to standard output.
 pub(crate) fn run(args: &ProbeArgs) -> Result<()> {
-    let mut inventory = probe();
+    let mut inventory = probed();
     if args.measure {
         inventory.measure()?;
     }

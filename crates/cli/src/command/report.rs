@@ -11,6 +11,7 @@ use updraft_run::{
 };
 
 use super::would::Would;
+use crate::folder_name::folder_name;
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
@@ -53,16 +54,12 @@ fn recorded(folder: &RunFolder, registry: Registry) -> Result<Run> {
     };
     let text = |name| Some(String::from_utf8_lossy(&folder.read(name).ok()?).into_owned());
     let texts = ["plan.toml", "environment.json"];
-    let name = folder.path().file_name().map_or_else(
-        || folder.path().display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
     let recorded = read_metrics(folder)?;
     if let Some(damage) = recorded.damage() {
         say(&format!("warning: {damage}"));
     }
     Ok(Run {
-        name,
+        name: folder_name(folder.path()),
         schema: RunSchema::read(folder)?,
         metrics: recorded.lines,
         // A run in progress has no summary yet.

@@ -30,7 +30,7 @@ use crate::progress::Display;
 use crate::ranks::{Connected, Quiet, open_on_ranks, refuse_on_ranks};
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
-use crate::{Failed, layer_table, stop};
+use crate::{Failed, current_run, layer_table, stop};
 
 const PROFILE_OF_RESUMED: &str = "--profile is for a new run; a resumed one continues with the \
     settings in its plan.toml, where keys of performance may be edited";
@@ -307,6 +307,7 @@ fn train_on_ranks(
     }
     let mut watcher = Watcher { display, log, plan: &plan, selection: &selection, watch };
     let trained = workload.train(training, &mut watcher);
+    current_run::set(None);
     display.clear();
     let trained = trained?;
     conclude(display, &trained);
@@ -328,12 +329,14 @@ struct Watcher<'a> {
 impl Observer for Watcher<'_> {
     fn created(&mut self, folder: &RunFolder) {
         note_run(folder.path());
+        current_run::set(Some(folder.path()));
     }
 
     /// Prints a description of the run, in lines of at most 80 columns if the paths allow.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
         self.log.set(beginning.folder.log_file()?);
         note_run(beginning.folder.path());
+        current_run::set(Some(beginning.folder.path()));
         let (plan, train) = (self.plan, &self.plan.train);
         let display = &mut *self.display;
         display.expect(train.epochs, beginning.short);

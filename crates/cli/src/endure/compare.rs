@@ -15,8 +15,8 @@ const FILES: [&str; 3] = ["run.json", "pictures.json", "contributions.json"];
 /// memory.
 const MEASURED: [&str; 4] = ["_us", "_per_s", "_bytes", "_share"];
 
-/// The field with the times of every rank.
-const TIMES: &str = "ranks";
+/// Fields of measured values: the times of every rank, and the load of the card.
+const OBJECTS: [&str; 2] = ["ranks", "gpu"];
 
 /// All parts of a run that must be equal to those of the undisturbed run, by name.
 pub(super) struct Outcome(BTreeMap<String, String>);
@@ -60,7 +60,8 @@ pub(super) fn newest(run: &Path) -> Result<PathBuf> {
 fn without_measures(line: &mut Value) {
     if let Some(fields) = line.as_object_mut() {
         fields.retain(|name, _| {
-            name != TIMES && !MEASURED.iter().any(|ending| name.ends_with(ending))
+            let is_measured = MEASURED.iter().any(|ending| name.ends_with(ending));
+            !is_measured && !OBJECTS.contains(&name.as_str())
         });
     }
 }

@@ -19,7 +19,8 @@ pub(crate) fn listed(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        add_folder(path, &mut files)?;
+        // Without `.`, which would be in the name of every file.
+        add_folder(&path.components().collect::<PathBuf>(), &mut files)?;
         if files.len() == before {
             bail!("the folder `{}` has no files to predict", path.display());
         }
@@ -64,6 +65,8 @@ mod tests {
         let found = listed(&[single.clone(), dir.path().to_path_buf(), single.clone()]).unwrap();
         let expected = ["d.png", "a.png", "b/10.png", "b/2.png", "b/c/a.png", "d.png", "d.png"];
         assert_eq!(found, expected.map(at));
+        let dotted = listed(&[dir.path().join("b/./c/.")]).unwrap();
+        assert_eq!(dotted[0].as_os_str(), at("b/c/a.png").as_os_str());
         let error = listed(&[at("empty")]).unwrap_err().to_string();
         assert!(error.ends_with("empty` has no files to predict"), "{error}");
     }

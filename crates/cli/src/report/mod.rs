@@ -3,6 +3,7 @@
 mod category_axis;
 mod confusion;
 mod contributions;
+mod gpu_load;
 mod integer_axis;
 mod log_axis;
 mod marks;

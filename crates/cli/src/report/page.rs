@@ -9,6 +9,7 @@ use updraft_run::{Contributions, LayerTimes, Picture, RunSchema};
 use updraft_trainer::{MetricSpec, Unit};
 
 use super::contributions::contributions;
+use super::gpu_load::gpu_load;
 use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
@@ -116,6 +117,9 @@ pub(crate) fn page(run: &Run) -> Result<String> {
     body.push_str(&run.contributions.as_ref().map_or_else(String::new, contributions));
     body.push_str(&breakdown(&epochs));
     body.push_str(&of_ranks(&epochs));
+    if let Some(Ok(summary)) = &run.summary {
+        body.push_str(&gpu_load(summary));
+    }
     body.push_str(&run.layers.as_ref().map_or_else(String::new, slowest_layers));
     body.push_str(&left_out(&steps));
     if let Some(report) = &run.quantized {
@@ -161,6 +165,9 @@ fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String
             epochs,
             "/peak_share",
         ),
+        one("Share of the time in which the GPU ran kernels", "mean", epochs, "/gpu/busy_share"),
+        one("Temperature of the GPU, °C", "peak of the epoch", epochs, "/gpu/peak_temperature_c"),
+        one("Power of the GPU, W", "mean of the epoch", epochs, "/gpu/mean_power_w"),
     ]);
     plots.push((
         "Memory of this process, MiB".to_owned(),

@@ -12,6 +12,7 @@ use updraft_tune::{Direction, Objective, Parameter, Range, Study, TrialRecord, T
 use super::marks::{Axis, Mark, Series, marks};
 use super::page::document;
 use super::plot::escape;
+use crate::folder_name::folder_name;
 use crate::search::{Found, value_text};
 use crate::wrap::counted;
 
@@ -27,10 +28,7 @@ const MARGIN: (i32, i32) = (90, 50);
 /// The page of a study.
 pub(crate) fn search_page(study: &Study, found: &Found) -> Result<String> {
     let objectives = &study.settings().objectives;
-    let name = study.folder().file_name().map_or_else(
-        || study.folder().display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
+    let name = folder_name(study.folder());
     let mut body = format!("<h1>{}</h1>\n<p>{}</p>\n", escape(&name), sentence(found));
     body.push_str("<div class=\"figures\">\n");
     for (at, objective) in objectives.iter().enumerate() {

@@ -104,9 +104,10 @@ pub(crate) fn metrics(run: &Path) -> Vec<serde_json::Value> {
             let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
             let fields = value.as_object_mut().expect("an object");
             let is_measured = |name: &str| {
-                ["_us", "_per_s", "_bytes", "_wait_share"]
-                    .iter()
-                    .any(|ending| name.ends_with(ending))
+                name == "gpu"
+                    || ["_us", "_per_s", "_bytes", "_wait_share"]
+                        .iter()
+                        .any(|ending| name.ends_with(ending))
             };
             fields.retain(|name, _| !is_measured(name));
             value

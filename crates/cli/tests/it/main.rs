@@ -4,6 +4,8 @@ mod bad_input;
 mod batch_size;
 mod captured;
 mod changed_files;
+#[cfg(target_os = "linux")]
+mod closed_output;
 mod command;
 mod compare;
 mod compare_again;
@@ -17,10 +19,11 @@ mod compare_stopped;
     feature = "webgpu",
     feature = "wgpu"
 ))]
-mod cube_commands;
+mod cube;
 mod data;
 mod determinism;
 mod diverged;
+mod dotted_paths;
 mod dry_run;
 mod encoder_settings;
 #[cfg(unix)]
@@ -56,6 +59,7 @@ mod quantize;
 mod record;
 mod refused;
 mod replaced;
+mod replaced_images;
 mod resume;
 #[cfg(unix)]
 mod scale_estimate;

@@ -290,7 +290,7 @@ fn a_pipe_in_the_place_of_a_file_of_a_run_is_refused_instead_of_waited_for() {
 #[test]
 fn a_run_whose_metrics_are_removed_is_saved_and_one_without_its_lock_writes_nothing_more() {
     for (name, words) in [
-        ("metrics.jsonl", "the run was stopped and saved"),
+        ("metrics.jsonl", "; when that is repaired, `train --resume` continues it"),
         (".lock", "the run ended without saving its last steps"),
     ] {
         let dir = tempfile::tempdir().expect("temporary folder");

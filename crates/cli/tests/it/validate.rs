@@ -21,7 +21,8 @@ fn validate(dir: &Path, name: &str, against: &str, more: &[&str]) -> (Said, serd
     (said, value)
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("a folder").flatten() {
         let to = to.join(entry.file_name());

@@ -9,6 +9,7 @@ use crate::cache::CacheUse;
 use crate::cache::cache_file::{BODY, CacheFormat, CacheIndex, CacheWriter};
 use crate::error::{DataError, Place};
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::progress::{Progress, ProgressUnit};
 use crate::source::{Decoding, ImageSource, read_exact_at, sized_fingerprint};
 
@@ -31,6 +32,8 @@ pub struct FileImages {
     file: File,
     path: PathBuf,
     index: ImageIndex,
+    /// Of the files that were decoded; a file that is reused reads none.
+    contents: Option<KnownContents>,
 }
 
 /// The index of a cache file of images.
@@ -78,7 +81,8 @@ impl FileImages {
         let (file, index, used) = FORMAT.open_or_build(path, (&origin, &state), |writer| {
             write_images(source, (size, &origin, &state), workers, progress, writer)
         })?;
-        Ok((Self { file, path: path.to_owned(), index }, used))
+        let (path, contents) = (path.to_owned(), source.known_contents());
+        Ok((Self { file, path, index, contents }, used))
     }
 
     /// Height and width of every image.
@@ -175,6 +179,10 @@ impl ImageSource for FileImages {
 
     fn stored_state(&self) -> String {
         self.index.state.clone()
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.contents.clone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::DataError;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::sample::Sample;
 use crate::source::{ImageSource, SampleSource, check_size, derived_state, sized_fingerprint};
 
@@ -118,6 +119,10 @@ impl ImageSource for CachedImages {
 
     fn stored_state(&self) -> String {
         derived_state(&self.fingerprint(), &self.source.stored_state())
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.source.known_contents()
     }
 }
 

@@ -119,6 +119,16 @@ pub enum DataError {
         /// The system's message.
         cause: io::Error,
     },
+    /// A file was replaced or written since it was first read. No [`FaultPolicy`](crate::FaultPolicy)
+    /// leaves it out.
+    #[error(
+        "{place} has another content than when it was first read; put the file back as it was, or \
+         begin a new run with the new one"
+    )]
+    ChangedFile {
+        /// The sample.
+        place: Place,
+    },
     /// A sample has more bytes than an image may have.
     #[error("{place} has {bytes} bytes; an image file may have at most {limit}")]
     FileTooLarge {

@@ -17,7 +17,7 @@ pub enum FormatError {
     Length {
         /// What the header requires.
         expected: u128,
-        /// Listing devices.
+        /// The bytes of the file.
         got: u64,
     },
     /// The file is not a whole number of records.
@@ -25,7 +25,7 @@ pub enum FormatError {
     Records {
         /// The bytes of a record.
         record: usize,
-        /// Listing devices.
+        /// The bytes of the file.
         got: u64,
     },
     /// A record's label is not a class.
@@ -59,7 +59,7 @@ pub enum FormatError {
     Values {
         /// What can be used.
         expected: &'static str,
-        /// Listing devices.
+        /// What the file has.
         got: &'static str,
     },
 }

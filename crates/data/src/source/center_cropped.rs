@@ -6,6 +6,7 @@ use crate::center_crop::least_size;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::source::{ImageSource, check_size, derived_state};
 
 /// A source whose images are resized without changing the ratio of their sides and cut to one size,
@@ -86,5 +87,9 @@ impl ImageSource for CenterCropped {
 
     fn stored_state(&self) -> String {
         derived_state(&self.fingerprint(), &self.source.stored_state())
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.source.known_contents()
     }
 }

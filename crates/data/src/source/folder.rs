@@ -9,6 +9,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_identity::FileIdentity;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::progress::Progress;
 use crate::regular_file::open_regular;
 use crate::source::ImageSource;
@@ -22,11 +23,13 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 ///
 /// Classes and files are sorted by name. Hidden folders and files are ignored; files with other
 /// endings and folders inside a class folder are skipped, and listed by
-/// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents.
+/// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents: a file
+/// with another content than when it was first read is an error.
 #[derive(Debug)]
 pub struct ImageFolder {
     catalog: Catalog<ListedFile>,
     passed_over: PassedOver,
+    contents: KnownContents,
 }
 
 impl ImageFolder {
@@ -55,11 +58,12 @@ impl ImageFolder {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
-        Ok(Self { catalog: Catalog::new(found), passed_over })
+        Ok(Self { passed_over, ..Self::new(Catalog::new(found)) })
     }
 
     pub(super) fn new(catalog: Catalog<ListedFile>) -> Self {
-        Self { catalog, passed_over: PassedOver::default() }
+        let contents = KnownContents::new(&catalog.fingerprint, catalog.files.len());
+        Self { catalog, passed_over: PassedOver::default(), contents }
     }
 
     /// The files and folders that were skipped, without hidden ones.
@@ -121,6 +125,9 @@ impl ImageFolder {
             let (place, bytes) = (self.place(index), bytes.len() as u64);
             return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
         }
+        if !self.contents.agrees(index, &bytes) {
+            return Err(DataError::ChangedFile { place: self.place(index) });
+        }
         decode_bytes(&bytes, kept)
             .map_err(|cause| DataError::Decode { place: self.place(index), cause })
     }
@@ -157,6 +164,10 @@ impl ImageSource for ImageFolder {
 
     fn stored_state(&self) -> String {
         self.catalog.state.clone()
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        Some(self.contents.clone())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 
 /// A set of labeled images that can be read in any order, by several threads at once.
 ///
@@ -63,6 +64,15 @@ pub trait ImageSource: Send + Sync {
     /// [`fingerprint`](Self::fingerprint) by default, which does not depend on the machine.
     fn stored_state(&self) -> String {
         self.fingerprint()
+    }
+
+    /// The contents of the set's files as they were first read, one file a sample: reading one that
+    /// has another content since is [`DataError::ChangedFile`].
+    ///
+    /// `None`, the default, for a set whose [`fingerprint`](Self::fingerprint) covers the contents,
+    /// or whose samples are not those of another set in its order.
+    fn known_contents(&self) -> Option<KnownContents> {
+        None
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::progress::{Progress, ProgressUnit};
 use crate::source::ImageSource;
 use crate::source::decoding::{Decoding, check_size, sized_fingerprint};
@@ -21,6 +22,8 @@ pub struct InMemoryImages {
     names: Vec<String>,
     classes: Vec<String>,
     fingerprint: String,
+    /// Of the files that were decoded.
+    contents: Option<KnownContents>,
 }
 
 impl InMemoryImages {
@@ -56,6 +59,7 @@ impl InMemoryImages {
             names: (0..samples).map(|index| source.name(index)).collect(),
             classes: source.classes().to_vec(),
             fingerprint: sized_fingerprint(source, size),
+            contents: source.known_contents(),
         })
     }
 
@@ -95,7 +99,8 @@ impl InMemoryImages {
             Digest::new("updraft decoded images").number(height).number(width).texts(&classes);
         let digest = labels.iter().fold(digest, |digest, &label| digest.number(label));
         let fingerprint = digest.bytes(&pixels).hex();
-        Ok(Self { height, width, pixels, labels, names, classes, fingerprint })
+        let contents = None;
+        Ok(Self { height, width, pixels, labels, names, classes, fingerprint, contents })
     }
 
     /// Height and width of every image.
@@ -135,6 +140,10 @@ impl ImageSource for InMemoryImages {
 
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.contents.clone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::source::{ImageSource, derived_state};
 
 /// A source whose labels index another class list, such as a test set with the training set's
@@ -71,5 +72,9 @@ impl ImageSource for Relabeled {
 
     fn stored_state(&self) -> String {
         derived_state(&self.fingerprint(), &self.source.stored_state())
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.source.known_contents()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::DataError;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::source::{ImageSource, check_size, derived_state, sized_fingerprint};
 
 /// A source whose images are resized to one size when they are read, as [`Image::resize`] does:
@@ -70,5 +71,9 @@ impl ImageSource for Resized {
 
     fn stored_state(&self) -> String {
         derived_state(&self.fingerprint(), &self.source.stored_state())
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        self.source.known_contents()
     }
 }

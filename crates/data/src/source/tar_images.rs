@@ -1,5 +1,6 @@
 //! Images in a tar archive, plain or gzipped.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::file_state::FileState;
 use crate::image::Image;
+use crate::known_contents::KnownContents;
 use crate::progress::Progress;
 use crate::regular_file::open_regular;
 use crate::source::cached_tar::cached_tar;
@@ -28,13 +30,15 @@ use crate::trace;
 /// files are sorted by name. Hidden files and folders, and what macOS adds as `._…` and `__MACOSX`,
 /// are ignored; files with other endings are skipped, and listed by
 /// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents, and
-/// equals that of an [`ImageFolder`](crate::ImageFolder) with the same files.
+/// equals that of an [`ImageFolder`](crate::ImageFolder) with the same files: an image with another
+/// content than when it was first read is an error.
 #[derive(Debug)]
 pub struct TarImages {
     path: PathBuf,
     content: Content,
     catalog: Catalog<Entry>,
     passed_over: PassedOver,
+    contents: KnownContents,
     /// The length and the state of the archive.
     stored: String,
 }
@@ -127,7 +131,8 @@ impl TarImages {
         let metadata = std::fs::metadata(path).map_err(open)?;
         let stored = format!("{} {}", metadata.len(), FileState::of(&metadata));
         let catalog = Catalog::new(found);
-        Ok(Self { path: path.to_owned(), content, catalog, passed_over, stored })
+        let contents = KnownContents::new(&catalog.fingerprint, catalog.files.len());
+        Ok(Self { path: path.to_owned(), content, catalog, passed_over, contents, stored })
     }
 
     /// The files that were skipped because they are not images, without hidden ones.
@@ -151,18 +156,22 @@ impl TarImages {
             return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
         }
         let length = listed.bytes as usize;
-        let decoded = match &self.content {
+        let bytes = match &self.content {
             Content::Inflated(bytes) => {
-                decode_bytes(&bytes[listed.location.position as usize..][..length], kept)
+                Cow::Borrowed(&bytes[listed.location.position as usize..][..length])
             }
             Content::InPlace(file) => {
                 let mut bytes = vec![0; length];
                 read_exact_at(file, &mut bytes, listed.location.position)
                     .map_err(|cause| DataError::Read { place: self.place(index), cause })?;
-                decode_bytes(&bytes, kept)
+                Cow::Owned(bytes)
             }
         };
-        decoded.map_err(|cause| DataError::Decode { place: self.place(index), cause })
+        if !self.contents.agrees(index, &bytes) {
+            return Err(DataError::ChangedFile { place: self.place(index) });
+        }
+        decode_bytes(&bytes, kept)
+            .map_err(|cause| DataError::Decode { place: self.place(index), cause })
     }
 }
 
@@ -197,6 +206,10 @@ impl ImageSource for TarImages {
 
     fn stored_state(&self) -> String {
         derived_state(&self.catalog.fingerprint, &self.stored)
+    }
+
+    fn known_contents(&self) -> Option<KnownContents> {
+        Some(self.contents.clone())
     }
 }
 

@@ -86,6 +86,8 @@ impl<C: Collate> Assembler<C> {
             });
             match added {
                 Ok(()) => kept += 1,
+                // A batch without a sample that was replaced would be another than before.
+                Err(error @ DataError::ChangedFile { .. }) => return Err(error),
                 Err(error) if self.config().faults == FaultPolicy::Raise => return Err(error),
                 Err(error) => {
                     self.samples.truncate(&mut batch, kept);

@@ -123,6 +123,14 @@ impl<C: Collate> Loader<C> {
         Ok(self.start(taken..self.batches(), state.clone()))
     }
 
+    /// Checks that [`resume`](Self::resume) accepts a state, without preparing a batch.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume).
+    pub fn check_state(&self, state: &LoaderState) -> Result<(), DataError> {
+        self.assembler.plan().resume(state).map(drop)
+    }
+
     /// Batches in an epoch.
     #[must_use]
     pub fn batches(&self) -> usize {

@@ -103,6 +103,14 @@ impl<S: DeviceSamples> ResidentSet<S> {
         Ok(self.start(state.clone(), next..self.plan.batches()))
     }
 
+    /// Checks that [`resume`](Self::resume) accepts a state.
+    ///
+    /// # Errors
+    /// As [`Loader::resume`].
+    pub fn check_state(&self, state: &LoaderState) -> Result<(), DataError> {
+        self.plan.resume(state).map(drop)
+    }
+
     /// Batches in an epoch.
     #[must_use]
     pub fn batches(&self) -> usize {

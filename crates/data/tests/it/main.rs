@@ -12,6 +12,7 @@ mod burn_loader;
 mod cached;
 mod cached_changes;
 mod cached_samples;
+mod changed_contents;
 mod cifar10;
 mod components;
 mod custom;

@@ -175,7 +175,9 @@ fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
             "last batch keep, this loader has last batch drop",
         ),
     ] {
-        let error = Loader::try_new(images, config).unwrap().resume(&state).unwrap_err();
+        let other = Loader::try_new(images, config).unwrap();
+        let error = other.resume(&state).unwrap_err();
+        assert_eq!(other.check_state(&state).unwrap_err().to_string(), error.to_string());
         let start = "the loader state was taken with";
         let of_data = if message.starts_with("samples") { "the data and " } else { "" };
         let remedy = format!("resume with {of_data}the settings of the run");
@@ -199,7 +201,9 @@ fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
         let state = LoaderState { position, ..state.clone() };
         let error = loader(0).resume(&state).unwrap_err();
         assert!(matches!(error, DataError::StatePosition { .. }), "{position}: {error}");
+        assert!(matches!(loader(0).check_state(&state), Err(DataError::StatePosition { .. })));
     }
+    loader(0).check_state(&state).unwrap();
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Without the feature `nvml`, there are no facts.
 
-use crate::nvidia::NvidiaCard;
+use super::{CardLoad, NvidiaCard};
 
 pub(crate) fn card(_address: &str) -> Option<NvidiaCard> {
+    None
+}
+
+pub(super) fn load(_address: &str) -> Option<CardLoad> {
     None
 }

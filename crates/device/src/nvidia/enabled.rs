@@ -3,15 +3,15 @@
 use std::sync::OnceLock;
 
 use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 
-use crate::nvidia::NvidiaCard;
+use super::{CardLoad, NvidiaCard};
 
 /// Looks up the card at a PCI address such as `0000:07:00.0`.
 ///
 /// `None` without the library, and for a card that is not NVIDIA's.
 pub(crate) fn card(address: &str) -> Option<NvidiaCard> {
-    static LIBRARY: OnceLock<Option<Nvml>> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| Nvml::init().ok()).as_ref()?;
+    let library = library()?;
     let card = library.device_by_pci_bus_id(address).ok()?;
     let memory = card.memory_info().ok();
     Some(NvidiaCard {
@@ -21,13 +21,31 @@ pub(crate) fn card(address: &str) -> Option<NvidiaCard> {
     })
 }
 
+pub(super) fn load(address: &str) -> Option<CardLoad> {
+    let card = library()?.device_by_pci_bus_id(address).ok()?;
+    Some(CardLoad {
+        busy_share: card.utilization_rates().ok().map(|rates| 0.01 * f64::from(rates.gpu)),
+        memory_bytes: card.memory_info().ok().map(|memory| memory.used),
+        temperature_c: card.temperature(TemperatureSensor::Gpu).ok(),
+        power_w: card.power_usage().ok().map(|milliwatts| 0.001 * f64::from(milliwatts)),
+    })
+}
+
+/// The library, if it is installed.
+fn library() -> Option<&'static Nvml> {
+    static LIBRARY: OnceLock<Option<Nvml>> = OnceLock::new();
+    LIBRARY.get_or_init(|| Nvml::init().ok()).as_ref()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_card_that_is_not_there_is_none_with_or_without_the_library() {
-        assert!(card("ffff:ff:1f.0").is_none());
-        assert!(card("no address").is_none());
+        for address in ["ffff:ff:1f.0", "no address"] {
+            assert!(card(address).is_none());
+            assert!(load(address).is_none());
+        }
     }
 }

@@ -1,14 +1,17 @@
-//! NVIDIA's management library: the memory of a card, which burn does not report.
+//! NVIDIA's management library: memory, load, temperature and power of a card, which burn does not
+//! report.
 
 #[cfg(not(feature = "nvml"))]
 mod disabled;
 #[cfg(feature = "nvml")]
 mod enabled;
+mod load;
 
 #[cfg(not(feature = "nvml"))]
 pub(crate) use disabled::card;
 #[cfg(feature = "nvml")]
 pub(crate) use enabled::card;
+pub use load::{CardLoad, card_load};
 
 /// Facts about one card; `None` where the library does not know.
 pub(crate) struct NvidiaCard {

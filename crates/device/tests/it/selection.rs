@@ -77,8 +77,8 @@ fn an_explicit_choice_never_falls_back() {
     let message = chosen("wgpu", entries()).expect_err("refused").to_string();
     assert_eq!(
         message,
-        "device `wgpu` is not usable: no driver; install its driver, or choose another device: \
-         `probe` lists them"
+        "device `wgpu` is not usable: no driver; install or update its driver, or choose another \
+         device: `probe` lists them"
     );
 }
 

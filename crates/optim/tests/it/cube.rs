@@ -1,7 +1,7 @@
 //! The kernels for GPUs, on every device that is found.
 
 use burn::optim::Optimizer;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Tensor};
 use updraft_optim::{AdamW, AdamWState, Sgd, controlled, plain_reason, takes_control};
 use updraft_testing::{Numbers, gpus, launches, relative_error, scattered};
 

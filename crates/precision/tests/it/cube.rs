@@ -1,7 +1,7 @@
 //! The kernels for GPUs, on every device that is found.
 
 use burn::optim::GradientsParams;
-use burn::tensor::{DType, Device, FloatDType};
+use burn::tensor::{DType, FloatDType};
 use updraft_precision::{DynamicScale, device_norm, norm_reason, square_sums};
 use updraft_testing::{assert_close, gpus, launches, scattered, tolerance};
 

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use burn::tensor::Device;
-use updraft_trainer::{Control, LrPoint, LrRange, find_learning_rate};
+use updraft_trainer::{Control, LrPoint, LrRange, TrainError, find_learning_rate};
 
+use super::new_model::new_model;
+use super::training_device::training_device;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::task::{StreamUse, Workload};
@@ -23,15 +25,15 @@ pub(super) fn find_rate<W: Workload>(
     device: &Device,
     search: LrSearch<'_>,
 ) -> Result<Option<Vec<LrPoint>>, RunError> {
+    let device = training_device(plan, device.clone());
+    plan.precision.check_device(&device).map_err(TrainError::from)?;
     let streams = workload.streams(plan, StreamUse::Reading)?;
-    let device = device.clone().autodiff();
     device.seed(plan.seed);
-    let model = workload.prepare(plan, workload.init(&device), &device)?;
-    let model = plan.precision.autocast(model);
+    let model = new_model(workload, plan, &device, false)?;
     let settings = plan.run_settings(Path::new(""));
     let points = find_learning_rate(
         workload.task(),
-        &model,
+        &*model,
         plan.train.optimizer.init(),
         &*streams.train,
         (&device, plan.seed),

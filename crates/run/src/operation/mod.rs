@@ -14,7 +14,7 @@ mod kernels;
 mod layer_times;
 mod lr_search;
 mod new_model;
-mod other_batch;
+mod other_stream;
 mod outputs;
 mod prediction_trace;
 mod products;

@@ -24,7 +24,7 @@ pub(super) fn new_model<W: Workload>(
     is_resumed: bool,
 ) -> Result<Box<W::Model>, RunError> {
     let model = match is_resumed {
-        true => checked(workload.init(device))?,
+        true => checked(workload.init(device), copies(plan, device))?,
         false => workload.prepare(plan, drawn(workload, plan, device)?, device)?,
     };
     check_frozen(plan, &model)?;
@@ -37,7 +37,7 @@ fn drawn<W: Workload>(workload: &W, plan: &Plan, device: &Device) -> Result<W::M
     if origin != *device {
         origin.seed(plan.seed);
     }
-    let new = checked(workload.init(&origin))?;
+    let new = checked(workload.init(&origin), copies(plan, device))?;
     new.visit(&mut Draw);
     Ok(if origin == *device { new } else { new.fork(device) })
 }
@@ -53,9 +53,15 @@ fn origin(_: &Plan, device: &Device) -> Device {
     device.clone()
 }
 
+/// How often the machine's memory holds the parameters at least: with their gradients only if the
+/// device is known to compute there.
+fn copies(plan: &Plan, device: &Device) -> u64 {
+    if cfg!(feature = "flex") && origin(plan, device) == *device { 2 } else { 1 }
+}
+
 /// The model, or an error if it is too large for the machine.
-fn checked<M: Module>(model: M) -> Result<M, RunError> {
-    refuse_too_large(model.num_params())?;
+fn checked<M: Module>(model: M, copies: u64) -> Result<M, RunError> {
+    refuse_too_large(model.num_params(), copies, updraft_device::memory().total_bytes)?;
     Ok(model)
 }
 
@@ -97,16 +103,17 @@ fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
     })
 }
 
-/// Returns an error for a model whose parameters and gradients alone take more than the machine's
-/// memory.
-fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
-    let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
-    match updraft_device::memory().total_bytes {
+/// Returns an error for a model whose parameters, so many times, alone take more than the memory of
+/// the machine or of the process's control group, if that is known.
+fn refuse_too_large(parameters: usize, copies: u64, total: Option<u64>) -> Result<(), RunError> {
+    let least = (parameters as u64).saturating_mul(copies * size_of::<f32>() as u64);
+    match total {
         Some(total) if least > total => {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let with = if copies > 1 { " with their gradients" } else { "" };
             let reason = format!(
-                "the model has {parameters} parameters, which take {:.1} GiB with their gradients; \
-                 this machine has {:.1} GiB: make the model smaller",
+                "the model has {parameters} parameters, which take {:.1} GiB{with}; this process can \
+                 use {:.1} GiB: make the model smaller, or raise the limit of its memory if it has one",
                 gib(least),
                 gib(total)
             );
@@ -126,6 +133,24 @@ mod tests {
     struct Net {
         linear: Linear,
         norm: BatchNorm,
+    }
+
+    #[test]
+    fn a_model_is_too_large_by_what_the_memory_of_the_machine_holds_of_it() {
+        // 2²⁷ parameters of four bytes take half a GiB, and as much with their gradients.
+        let (parameters, total) = (1 << 27, Some(1 << 30));
+        assert!(refuse_too_large(parameters, 2, total).is_ok());
+        let error = refuse_too_large(parameters + 1, 2, total).expect_err("with gradients");
+        let expected = "the model has 134217729 parameters, which take 1.0 GiB with their gradients; \
+                        this process can use 1.0 GiB: make the model smaller, or raise the limit of \
+                        its memory if it has one";
+        assert_eq!(error.to_string(), expected);
+        // The gradients are on another device.
+        assert!(refuse_too_large(2 * parameters, 1, total).is_ok());
+        let error = refuse_too_large(2 * parameters + 1, 1, total).expect_err("without gradients");
+        assert!(error.to_string().contains("which take 1.0 GiB; this process"), "{error}");
+        assert!(refuse_too_large(usize::MAX, 2, total).is_err(), "no overflow");
+        assert!(refuse_too_large(usize::MAX, 2, None).is_ok());
     }
 
     #[test]

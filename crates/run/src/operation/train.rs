@@ -18,7 +18,7 @@ use super::evaluate::refuse_non_finite;
 use super::kernel_choices::KernelChoices;
 use super::layer_times::{TraceFiles, Tracer};
 use super::new_model::{new_model, trained_parameters};
-use super::other_batch::refuse_other_batch;
+use super::other_stream::refuse_other_stream;
 use super::products::precision_notes;
 use super::run_record::Record;
 use super::shared_start::{agree_on_folder, agree_on_start, first_path, open_shared};
@@ -29,7 +29,9 @@ use crate::config::Plan;
 use crate::data_wait::DataWait;
 use crate::environment::Environment;
 use crate::error::RunError;
+use crate::file_contents::FileContents;
 use crate::folder::RunFolder;
+use crate::gpu_load::GpuLoad;
 use crate::lost_checkpoint::SUMMARY;
 use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
@@ -194,17 +196,19 @@ pub(super) fn train<W: Workload>(
         // Rank 0 renames checkpoints before the others read the newest one.
         collective.barrier().map_err(TrainError::from)?;
     }
+    let contents = FileContents::new(workload.file_sets());
     let run = match &resumed {
         Some(folder) => {
             folder.refuse_other_model(plan)?;
             workload.check(folder)?;
+            notes.extend(contents.expect(folder)?);
             notes.extend(folder.edits(plan)?.iter().map(|edited| format!("edited: {edited}")));
             let run = Run::resume(&folder.newest_checkpoint()?, model, optimizer);
             let run = run.map_err(|error| match error {
                 TrainError::Checkpoint { cause } => folder.advised(cause),
                 other => other.into(),
             })?;
-            refuse_other_batch(&*streams.train, &run, folder.path())?;
+            refuse_other_stream(&*streams.train, &run, folder.path())?;
             recorded = read_metrics(folder)?;
             notes.extend(recorded.damage());
             let aside = if is_first { folder.set_aside()? } else { 0 };
@@ -267,12 +271,16 @@ pub(super) fn train<W: Workload>(
     }
     let peak = measured.as_ref().and_then(|it| Some(it.as_ref().ok()?.peak_gflop_per_s()));
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
+    let settings = trainer_settings(plan, folder.path(), selection.id.backend, trace_steps);
     let mut record = match is_first {
         true => Some(Record {
+            folder: folder.clone(),
+            contents,
             metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
             lock: held,
             held: PeakMemory::start(plain)?,
             utilization,
+            gpu: GpuLoad::of(selection, settings.read_every),
             tracer: trace_steps
                 .map(|steps| {
                     Tracer::start(&folder, TraceFiles::TRAINING, (policy, plain), (steps, peak))
@@ -307,7 +315,7 @@ pub(super) fn train<W: Workload>(
     };
     let finished = run.train_on_ranks(
         task,
-        &trainer_settings(plan, folder.path(), selection.id.backend, trace_steps),
+        &settings,
         RunData { train: &*streams.train, test: Some(&*streams.test) },
         &device,
         &mut plan.train.distributed.ranks(collective),
@@ -334,7 +342,8 @@ pub(super) fn train<W: Workload>(
         let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s());
         return Ok(Trained { folder, ending, test, wall_s, cpu_s, is_earlier });
     };
-    record.finish()?;
+    let gpu = record.finish()?;
+    gpu.iter().filter_map(|gpu| gpu.warning.as_ref()).for_each(|text| observer.note(text));
     if ending != Ending::Stopped {
         if let Some(decided) = workload.decide(plan, &served, plain, &folder)? {
             // All samples, where this rank trained on a part of every batch.
@@ -372,6 +381,7 @@ pub(super) fn train<W: Workload>(
             peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
             device_peak_in_use_bytes: of_device.in_use_bytes,
             device_peak_reserved_bytes: of_device.reserved_bytes,
+            gpu: &gpu,
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint).to_owned(),
         },
     )?;

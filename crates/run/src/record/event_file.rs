@@ -33,8 +33,13 @@ const STEP: [(&str, &str); 4] = [
 ];
 
 /// The numbers of an epoch in addition to its metrics.
-const EPOCH: [(&str, &str); 2] =
-    [("epoch/samples_per_s", "/samples_per_s"), ("epoch/resident_bytes", "/resident_bytes")];
+const EPOCH: [(&str, &str); 5] = [
+    ("epoch/samples_per_s", "/samples_per_s"),
+    ("epoch/resident_bytes", "/resident_bytes"),
+    ("epoch/gpu_busy_share", "/gpu/busy_share"),
+    ("epoch/gpu_peak_temperature_c", "/gpu/peak_temperature_c"),
+    ("epoch/gpu_mean_power_w", "/gpu/mean_power_w"),
+];
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {

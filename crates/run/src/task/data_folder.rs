@@ -68,7 +68,8 @@ impl DataFolder<'_> {
         };
         let mut paths = Vec::new();
         for file in files {
-            let path = dir.join(file);
+            // Without `.`, which may be the file itself.
+            let path: PathBuf = dir.join(file).components().collect();
             match fs::metadata(&path).map_err(|cause| (cause.kind(), cause)) {
                 Ok(_) => paths.push(path),
                 Err((ErrorKind::NotFound | ErrorKind::NotADirectory, _)) => {
@@ -86,6 +87,19 @@ impl DataFolder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_has_no_dots() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        fs::create_dir(dir.path().join("a")).expect("made");
+        for (folder, file) in [("a", "."), ("a/.", "."), ("./a/", ""), (".", "./a/.")] {
+            let (folder, file) = (dir.path().join(folder), PathBuf::from(file));
+            let data = DataFolder { dir: Some(&folder), how_to_get: None };
+            let found = data.find(&[&file]).expect("there").remove(0);
+            // Paths are equal with and without dots.
+            assert_eq!(found.as_os_str(), dir.path().join("a").as_os_str(), "{}", folder.display());
+        }
+    }
 
     #[test]
     fn a_file_that_is_named_twice_is_refused_under_any_name() {

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use serde_json::Value;
-use updraft_data::{Part, Views};
+use updraft_data::{ImageSource, Part, Views};
 use updraft_trainer::{BatchStream, Task};
 
 use super::ability::Ability;
@@ -130,6 +130,13 @@ pub trait Workload {
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         let _ = folder;
         Ok(())
+    }
+
+    /// The sets of the data whose samples are files, each with its name: a run stores their
+    /// [contents](ImageSource::known_contents) as they were first read, and refuses a file with
+    /// another one when it is resumed. By default there are none.
+    fn file_sets(&self) -> Vec<(&'static str, &dyn ImageSource)> {
+        Vec::new()
     }
 
     /// Multiply-adds of the forward pass of one sample, for the fraction of the device's peak.

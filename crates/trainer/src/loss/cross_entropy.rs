@@ -49,7 +49,8 @@ pub fn weighted_cross_entropy(
     let weights = weights.cast(logits.dtype()).select(0, labels.clone());
     let targets = soft_targets(labels, classes, smoothing).cast(logits.dtype());
     let each = (targets * log_softmax(logits, 1)).sum_dim(1).flatten::<1>(0, 1).neg();
-    (each * weights.clone()).sum() / weights.sum()
+    // On CUDA `sum` adds with atomics, in another order each time.
+    (each * weights.clone()).sum_dim(0) / weights.sum_dim(0)
 }
 
 /// Mean cross-entropy of soft targets, `−Σ t·log softmax(x) / batch`; of shape `[1]`.

@@ -42,7 +42,8 @@ pub fn weighted_focal(
 ) -> Tensor<1> {
     assert_eq!(weights.dims(), [logits.dims()[1]], "one weight for each class");
     let weights = weights.cast(logits.dtype()).select(0, labels.clone());
-    (each(logits, labels, gamma) * weights.clone()).sum() / weights.sum()
+    // On CUDA `sum` adds with atomics, in another order each time.
+    (each(logits, labels, gamma) * weights.clone()).sum_dim(0) / weights.sum_dim(0)
 }
 
 /// The loss of each sample.

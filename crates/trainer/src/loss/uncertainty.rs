@@ -51,7 +51,8 @@ impl UncertaintyWeights {
         assert_eq!(losses.len(), log_variances.dims()[0], "one loss for each weight");
         let losses = Tensor::cat(losses, 0);
         let s = log_variances.cast(losses.dtype());
-        (s.clone().neg().exp() * losses + s).sum().mul_scalar(0.5)
+        // On CUDA `sum` adds with atomics, in another order each time.
+        (s.clone().neg().exp() * losses + s).sum_dim(0).mul_scalar(0.5)
     }
 
     /// The factors `½·exp(−sᵢ)` that the losses are multiplied with.

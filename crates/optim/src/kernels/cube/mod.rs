@@ -7,11 +7,15 @@
 mod adamw;
 mod copy;
 mod corrections;
+#[cfg(feature = "every-kernel")]
+mod every_kernel;
 mod sgd;
 mod units;
 
 pub(crate) use adamw::{AdamWBuffers, adamw};
 pub(crate) use copy::copy;
 pub(crate) use corrections::{CONTROL, CorrectionBuffers, correct};
+#[cfg(feature = "every-kernel")]
+pub use every_kernel::every_kernel;
 pub(crate) use sgd::{SgdBuffers, sgd, sgd_with_momentum};
 pub(crate) use units::run_on;

@@ -27,8 +27,8 @@ pub(super) struct ImageData {
     pub(super) test: Arc<dyn ImageSource>,
     /// The whole training pictures, if random parts of them are trained on.
     pictures: Option<Arc<dyn ImageSource>>,
-    /// The split, if one set was divided.
-    split: Option<SetSplit>,
+    /// The set that was divided, and its split.
+    divided: Option<(Arc<dyn ImageSource>, SetSplit)>,
     /// Messages about caches.
     pub(super) notes: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl ImageData {
                 if test.classes() != train.classes() {
                     test = Arc::new(Relabeled::try_new(test, train.classes())?);
                 }
-                Ok(Self { train, test, pictures, split: None, notes })
+                Ok(Self { train, test, pictures, divided: None, notes })
             }
             Opened::Together { all, test_fraction } => {
                 let mut caches = CacheBuilder { data: plan, images: all.len(), notes: &mut notes };
@@ -94,8 +94,8 @@ impl ImageData {
                 Ok(Self {
                     pictures,
                     test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
-                    train: Arc::new(Subset::try_new(all, split.kept.clone())?),
-                    split: Some(SetSplit { set, split }),
+                    train: Arc::new(Subset::try_new(all.clone(), split.kept.clone())?),
+                    divided: Some((all, SetSplit { set, split })),
                     notes,
                 })
             }
@@ -107,11 +107,19 @@ impl ImageData {
         self.train.classes()
     }
 
+    /// The sets as they are read, with their names in messages.
+    pub(super) fn sets(&self) -> Vec<(&'static str, &dyn ImageSource)> {
+        match &self.divided {
+            None => vec![("training", &*self.train), ("test", &*self.test)],
+            Some((all, _)) => vec![("training and test", &**all)],
+        }
+    }
+
     /// Writes the split of the set into the run folder, if there is one.
     pub(super) fn write_split(&self, folder: &Path) -> Result<(), RunError> {
-        match &self.split {
+        match &self.divided {
             None => Ok(()),
-            Some(SetSplit { set, split }) => Ok(split.write(set, folder.join(SPLIT))?),
+            Some((_, SetSplit { set, split })) => Ok(split.write(set, folder.join(SPLIT))?),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
-use updraft_data::{Subset, Views};
+use updraft_data::{ImageSource, Subset, Views};
 use updraft_integration::ContributionTable;
 
 use super::ImagePlan;
@@ -113,6 +113,10 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         check_classes(self.data.classes(), folder)
+    }
+
+    fn file_sets(&self) -> Vec<(&'static str, &dyn ImageSource)> {
+        self.data.sets()
     }
 
     fn multiply_adds(&self, model: &N) -> Result<u64, &'static str> {

@@ -66,6 +66,10 @@ impl BatchStream<MaskedBatch> for MaskedStream {
         Ok(self.masked(epoch, self.images.resume(epoch, state)?))
     }
 
+    fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+        self.images.check_state(state)
+    }
+
     fn epoch_part(
         &self,
         epoch: u64,
@@ -127,6 +131,38 @@ impl EpochStream<MaskedBatch> for MaskedEpoch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_of_other_images_is_refused_before_a_batch_is_prepared() {
+        struct Refusing;
+
+        impl BatchStream<TensorBatch> for Refusing {
+            fn epoch(&self, _: u64) -> Box<dyn EpochStream<TensorBatch> + '_> {
+                unreachable!("no batch is asked for")
+            }
+
+            fn check_state(&self, state: &Value) -> Result<(), StreamError> {
+                Err(format!("{state} is another").into())
+            }
+
+            fn batches(&self) -> usize {
+                1
+            }
+
+            fn samples(&self) -> usize {
+                1
+            }
+
+            fn batch(&self) -> usize {
+                1
+            }
+        }
+
+        let masks = Masks { seed: 1, tokens: 64 };
+        let stream = MaskedStream { images: Box::new(Refusing), masks, varies: true };
+        let error = stream.check_state(&Value::from(7)).expect_err("refused");
+        assert_eq!(error.to_string(), "7 is another");
+    }
 
     #[test]
     fn masks_differ_by_seed_image_and_epoch_and_repeat_in_evaluations() {

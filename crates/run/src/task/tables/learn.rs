@@ -289,7 +289,8 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
             }
             (None, Some(balance)) => {
                 let losses = Tensor::cat(weighted.collect(), 0);
-                (balance.clone().cast(losses.dtype()) * losses).sum()
+                // On CUDA `sum` adds with atomics, in another order each time.
+                (balance.clone().cast(losses.dtype()) * losses).sum_dim(0)
             }
             (None, None) => weighted.reduce(|sum, loss| sum + loss).expect("a plan has a target"),
         };
