@@ -16,10 +16,12 @@ DEGREE = 3
 
 def prepare(problem, strategy, _folder, threads):
     torch.set_num_threads(threads)
-    about = f"PyTorch {torch.__version__}, {worker.place(threads)}"
-    if strategy == "pykan":
-        about = f"pykan {importlib.metadata.version('pykan')}, {about}"
+    worker.set_tf32(strategy.endswith("-tf32"))
     layer, leaves, given = LAYERS[strategy](problem)
+    about = f"PyTorch {torch.__version__}, {worker.place(threads)}"
+    package = strategy.split("-")[0]
+    if package != "pytorch":
+        about = f"{package} {importlib.metadata.version(package)}, {about}"
     once, outputs = passes(problem, layer, leaves, given)
     return once, outputs, about
 
@@ -29,7 +31,8 @@ def load(name, shape, scale=1.0):
 
 
 def numbers(value):
-    return value.detach().contiguous().double().cpu().numpy().ravel()
+    # Metal has no f64.
+    return value.detach().contiguous().cpu().double().numpy().ravel()
 
 
 def passes(problem, layer, leaves, given):
@@ -118,22 +121,45 @@ def compiled(problem):
     return torch.compile(layer), leaves, given
 
 
-def tf32(problem):
-    """The compiled layer with products in TF32."""
-    torch.set_float32_matmul_precision("high")
-    return compiled(problem)
-
-
 def bf16(problem):
     """The compiled layer with products in bf16, as mixed precision computes them: bases and leaves
     are f32."""
     layer, leaves, given = expansion(problem)
+    return torch.compile(mixed(layer)), leaves, given
 
-    def mixed(*values):
+
+def mixed(layer):
+    """A layer under autocast to bf16, with f32 out."""
+
+    def compute(*values):
         with torch.autocast(worker.device(), dtype=torch.bfloat16):
             return layer(*values).float()
 
-    return torch.compile(mixed), leaves, given
+    return compute
+
+
+def flashkan(problem):
+    """The layer of PyPI's flashkan, which compiles its bases. It has no factors: the coefficients
+    are multiplied by them before."""
+    try:
+        from flashkan import KANLayer
+    except ImportError as error:
+        raise ImportError(f"{error}; `pip install flashkan` installs it") from error
+
+    inputs, outputs = problem["inputs"], problem["outputs"]
+    module = KANLayer(inputs, outputs, problem["intervals"], DEGREE).to(worker.device())
+    _, leaves, given = expansion(problem)
+
+    def layer(x, spline, base, scaler):
+        weights = {"spline_weight": spline * scaler.unsqueeze(-1), "base_weight": base}
+        return torch.func.functional_call(module, weights, (x,))
+
+    return layer, leaves, given
+
+
+def flashkan_bf16(problem):
+    layer, leaves, given = flashkan(problem)
+    return mixed(layer), leaves, given
 
 
 def reproduce_efficient_kan():
@@ -237,8 +263,11 @@ def pykan(problem):
 LAYERS = {
     "pytorch": expansion,
     "pytorch-compiled": compiled,
-    "pytorch-compiled-tf32": tf32,
+    "pytorch-compiled-tf32": compiled,
     "pytorch-compiled-bf16": bf16,
+    "flashkan": flashkan,
+    "flashkan-tf32": flashkan,
+    "flashkan-bf16": flashkan_bf16,
     "pytorch-gaussians": gaussians,
     "pytorch-linear": linear,
     "pykan": pykan,

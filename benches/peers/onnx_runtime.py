@@ -1,23 +1,74 @@
 """onnxruntime as a peer: products of bytes as one operator, networks as our own file."""
 
 import os
+import sys
 
 import numpy as np
-import onnxruntime
 
 import formula
 import int8
 import onnx_file
 import worker
 
+if worker.device() == "cuda":
+    # Beside the environment's packages, which have onnxruntime for processors.
+    sys.path.insert(0, os.path.join(sys.prefix, "onnxruntime-gpu"))
 
-def session(model, threads):
+import onnxruntime
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def session(model, threads, is_tf32=True):
+    """A model on the processor, or on PyTorch's card of NVIDIA; there products and convolutions are
+    of TF32, unless f32 is asked for."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     # With one thread, others that spin would be on the clock.
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(threads > 1)))
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    if worker.device() != "cuda":
+        return onnxruntime.InferenceSession(model, options, providers=[CPU])
+    # PyTorch has loaded the libraries of CUDA.
+    if CUDA not in onnxruntime.get_available_providers():
+        advice = "`pip install onnxruntime-gpu` has it, for cards of NVIDIA"
+        raise ValueError(f"no CUDA provider; {advice}")
+    settings = {"use_tf32": str(int(is_tf32))}
+    running = onnxruntime.InferenceSession(model, options, providers=[(CUDA, settings), CPU])
+    if running.get_providers()[0] != CUDA:
+        raise ValueError("the CUDA provider does not load: it may need another version of CUDA")
+    return running
+
+
+def computing(running, feed):
+    """What computes once, and what returns the output: on a card, inputs and outputs stay there."""
+    if running.get_providers()[0] != CUDA:
+
+        def once():
+            return running.run(None, feed)[0]
+
+        return once, once
+    binding = running.io_binding()
+    for name, value in feed.items():
+        placed = onnxruntime.OrtValue.ortvalue_from_numpy(value, "cuda", 0)
+        binding.bind_ortvalue_input(name, placed)
+    for output in running.get_outputs():
+        binding.bind_output(output.name, "cuda")
+
+    def bound():
+        running.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+
+    def output():
+        bound()
+        return binding.copy_outputs_to_cpu()[0]
+
+    return bound, output
+
+
+def about(threads):
+    place = f"CUDA provider, {worker.place(threads)}" if worker.device() == "cuda" else None
+    return f"onnxruntime {onnxruntime.__version__}, {place or f'{threads} threads'}"
 
 
 def product(problem, threads, _folder):
@@ -97,12 +148,8 @@ def network(problem, threads, folder):
 def of_file(images, threads, folder):
     """Our own file, on a batch of images."""
     running = session(os.path.join(folder, "model.onnx"), threads)
-    feed = {running.get_inputs()[0].name: images}
-
-    def once():
-        return running.run(None, feed)[0]
-
-    return once, lambda: {"answer": once().astype(np.float64).ravel()}
+    once, output = computing(running, {running.get_inputs()[0].name: images})
+    return once, lambda: {"answer": output().astype(np.float64).ravel()}
 
 
 def deep(problem, threads, folder):
@@ -126,7 +173,7 @@ KINDS = {
 
 def prepare(problem, _strategy, folder, threads):
     once, outputs = KINDS[problem["kind"]](problem, threads, folder)
-    return once, outputs, f"onnxruntime {onnxruntime.__version__}, {threads} threads"
+    return once, outputs, about(threads)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ import worker
 
 def prepare(problem, strategy, folder, threads):
     torch.set_num_threads(threads)
+    worker.set_tf32(strategy.endswith("-tf32"))
     layout = (
         torch.channels_last if strategy.endswith("-channels-last") else torch.contiguous_format
     )
-    if strategy.endswith("-compiled"):
-        compute = COMPILED[problem["kind"]]
-        once, outputs = compute(problem, torch.channels_last, folder, compiles=True)
+    if strategy.startswith("pytorch-compiled"):
+        compute, is_mixed = COMPILED[problem["kind"]], strategy.endswith("-bf16")
+        once, outputs = compute(problem, torch.channels_last, folder, compiled(is_mixed))
         return once, outputs, f"PyTorch {torch.__version__}, {worker.place(threads)}"
     if problem["kind"] == "photos":
         layout = (strategy.endswith("-pillow"), threads)
@@ -32,7 +33,8 @@ def load(name, shape, scale=1.0, layout=torch.contiguous_format):
 
 
 def numbers(value):
-    return value.detach().contiguous().double().cpu().numpy().ravel()
+    # Metal has no f64.
+    return value.detach().contiguous().cpu().double().numpy().ravel()
 
 
 def matmul(problem, _layout, _folder):
@@ -136,14 +138,14 @@ def batch_norm(problem, layout, _folder):
     return step, outputs
 
 
-def train_step(problem, layout, _folder, compiles=False):
+def train_step(problem, layout, _folder, forward_of=lambda model: model):
     network, batch = problem["network"], problem["batch"]
     model = dual_pathway.by_formula(network).to(worker.device(), memory_format=layout)
     model.train()
     images = load("images", (batch, 3, network["side"], network["side"]), 1.7, layout)
     labels = (torch.arange(batch) * 7 % network["classes"]).to(worker.device())
     optimizer = adamw(model)
-    forward = compiled(model) if compiles else model
+    forward = forward_of(model)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -157,16 +159,30 @@ def train_step(problem, layout, _folder, compiles=False):
     return step, lambda: {"losses": [step()[0] for _ in range(4)]}
 
 
-def compiled(model):
-    # On a GPU, launches of the forward and the backward pass are replayed as graphs.
-    return torch.compile(model, mode="reduce-overhead" if worker.on_gpu() else None)
+def compiled(is_mixed):
+    """What compiles a model, with its products in bf16 where they are mixed."""
+
+    def forward_of(model):
+        # On a GPU, launches of the forward and the backward pass are replayed as graphs.
+        mode = "reduce-overhead" if worker.device() == "cuda" else None
+        forward = torch.compile(model, mode=mode)
+        if not is_mixed:
+            return forward
+
+        def mixed(images):
+            with torch.autocast(worker.device(), dtype=torch.bfloat16):
+                return forward(images).float()
+
+        return mixed
+
+    return forward_of
 
 
-def dual_pathway_inference(problem, layout, _folder, compiles=False):
+def dual_pathway_inference(problem, layout, _folder, forward_of=lambda model: model):
     network, side = problem["network"], problem["network"]["side"]
     model = dual_pathway.in_evaluation(network).to(worker.device(), memory_format=layout)
     images = load("images", (problem["batch"], 3, side, side), 1.7, layout)
-    forward = compiled(model) if compiles else model
+    forward = forward_of(model)
 
     def once():
         with torch.inference_mode():

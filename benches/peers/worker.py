@@ -1,5 +1,6 @@
 """A worker of the benchmark runner: answers the requests of benches/src/protocol.rs."""
 
+import functools
 import json
 import multiprocessing
 import os
@@ -13,16 +14,19 @@ import numpy as np
 def on_gpu():
     """Whether the runner asks for PyTorch's GPU, and PyTorch has one; without one a run on an
     emulated device compares with the processor."""
-    if not os.environ.get("UPDRAFT_BENCH_GPU"):
-        return False
-    import torch
-
-    return torch.cuda.is_available()
+    return device() != "cpu"
 
 
+@functools.cache
 def device():
     """PyTorch's name of the device that peers compute on."""
-    return "cuda" if on_gpu() else "cpu"
+    if not os.environ.get("UPDRAFT_BENCH_GPU"):
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def place(threads):
@@ -31,7 +35,21 @@ def place(threads):
         return f"{threads} threads"
     import torch
 
-    return f"CUDA {torch.version.cuda}, {torch.cuda.get_device_name()}"
+    if device() == "mps":
+        return "Metal"
+    platform = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+    return f"{platform}, {torch.cuda.get_device_name()}"
+
+
+def set_tf32(is_on):
+    """Products and convolutions in TF32, or in f32 as they are written; PyTorch's own default is
+    TF32 for convolutions alone."""
+    import torch
+
+    if is_on and (device() != "cuda" or torch.version.hip):
+        raise ValueError("TF32 is of NVIDIA's cards, and PyTorch computes on none here")
+    torch.set_float32_matmul_precision("high" if is_on else "highest")
+    torch.backends.cudnn.allow_tf32 = is_on
 
 
 def serve(prepare):
@@ -99,6 +117,8 @@ def held_bytes():
         return resident_bytes()
     import torch
 
+    if device() == "mps":
+        return torch.mps.driver_allocated_memory()
     return torch.cuda.memory_reserved()
 
 
@@ -108,9 +128,11 @@ def finished(once):
         return once
     import torch
 
+    synchronize = torch.mps.synchronize if device() == "mps" else torch.cuda.synchronize
+
     def waited():
         once()
-        torch.cuda.synchronize()
+        synchronize()
 
     return waited
 
@@ -120,10 +142,14 @@ def repeat(once, times):
     for _ in range(times):
         once()
     wall, cpu = time.monotonic_ns() - wall, processor_ns() - cpu
-    if on_gpu():
+    if device() == "cuda":
         import torch
 
-        peak = torch.cuda.max_memory_reserved()
+        # Other libraries than PyTorch reserve memory of their own.
+        peak = torch.cuda.max_memory_reserved() or None
+    elif device() == "mps":
+        # PyTorch has no peak there.
+        peak = held_bytes()
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"answer": "repeated", "wall_ns": wall, "cpu_ns": cpu, "peak_bytes": peak}

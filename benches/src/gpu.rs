@@ -7,23 +7,46 @@ use updraft_device::{Backend, DeviceSpec, Facts, Selection, measure_dtypes, open
 
 use updraft_kan::CubeForm;
 
-use crate::problem::Problem;
+use crate::problem::{Pass, Problem};
 use crate::strategy::{Host, Role, Strategy};
 
 /// Set for the peers' programs in runs on a GPU: they compute on PyTorch's.
 pub(crate) const VARIABLE: &str = "UPDRAFT_BENCH_GPU";
 
-/// PyTorch with TF32 products, which round the factors to 10 bits of fraction.
-pub(crate) const TF32: &str = "pytorch-compiled-tf32";
+/// The end of the names of peers with TF32 products, whose factors have 10 bits of fraction.
+pub(crate) const TF32_SUFFIX: &str = "-tf32";
 
-/// PyTorch with products of bf16.
-const BF16: &str = "pytorch-compiled-bf16";
+/// The end of the names of strategies with products of bf16.
+pub(crate) const BF16_SUFFIX: &str = "-bf16";
 
-/// PyTorch with the whole network compiled, and its launches replayed as one graph.
-pub(crate) const COMPILED: &str = "pytorch-compiled";
+/// The error that networks with products of bf16 may have: twice that of small ones in PyTorch.
+pub(crate) const BF16_TOLERANCE: f64 = 5e-2;
 
-/// Peers for KAN layers on a GPU: as efficient-kan computes them, eager and compiled.
-const KAN_PEERS: [&str; 4] = ["pytorch", COMPILED, TF32, BF16];
+/// A package of KAN layers, whose bases are differences of cubes; the start of names.
+pub(crate) const FLASHKAN: &str = "flashkan";
+
+/// Peers for KAN layers on a GPU: as efficient-kan computes them, eager and compiled, and flashkan.
+const KAN_PEERS: [&str; 7] = [
+    "pytorch",
+    "pytorch-compiled",
+    "pytorch-compiled-tf32",
+    "pytorch-compiled-bf16",
+    FLASHKAN,
+    "flashkan-tf32",
+    "flashkan-bf16",
+];
+
+/// Peers for networks on a GPU; where PyTorch compiles, launches are replayed as one graph.
+const NETWORK_PEERS: [&str; 5] = [
+    "pytorch",
+    "pytorch-channels-last",
+    "pytorch-compiled",
+    "pytorch-compiled-tf32",
+    "pytorch-compiled-bf16",
+];
+
+/// Peers for forward passes in f32.
+const RUNTIME_PEERS: [&str; 2] = ["onnxruntime", "onnxruntime-tf32"];
 
 /// A GPU backend of this build, by its name.
 ///
@@ -47,14 +70,14 @@ pub(crate) fn ours(problem: &Problem, backend: Backend) -> Vec<Strategy> {
     let (kernels, plain) = (format!("updraft-{backend}"), backend.to_string());
     match problem {
         Problem::KanLayer(_) => {}
-        Problem::KanConv(_) => {
+        Problem::KanConv(_) | Problem::Int8Deep(_) | Problem::Int8DualPathway(_) => {
             return vec![here(kernels, Role::Dispatched), here(plain, Role::Baseline)];
         }
         _ => return vec![here(plain, Role::Dispatched)],
     }
     let mut strategies = vec![here(kernels, Role::Dispatched)];
     for (name, form) in FORMS {
-        let is_of_bf16 = name.ends_with(BF16_SUFFIX);
+        let is_of_bf16 = matches!(form, CubeForm::Bf16 | CubeForm::ExpandedBf16);
         let is_rounded = is_of_bf16 || form == CubeForm::Expanded;
         let role = if is_rounded { Role::Variant } else { Role::Forced };
         if !is_of_bf16 || has_bf16_cores(backend) {
@@ -73,9 +96,6 @@ const FORMS: [(&str, CubeForm); 5] = [
     ("expanded", CubeForm::Expanded),
     ("expanded-bf16", CubeForm::ExpandedBf16),
 ];
-
-/// The end of the names of forms whose products are of bf16.
-const BF16_SUFFIX: &str = "bf16";
 
 fn has_bf16_cores(backend: Backend) -> bool {
     let spec = DeviceSpec::Exact { backend, index: None };
@@ -111,12 +131,21 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         role: Role::Peer,
         host: Host::Python(script),
     };
+    let runtime = || RUNTIME_PEERS.map(|id| of(id, "onnx_networks.py"));
     match problem {
-        Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
+        Problem::KanLayer(layer) => {
+            let mut peers = KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec();
+            peers.extend(runtime().into_iter().filter(|_| layer.pass == Pass::Forward));
+            peers
+        }
         Problem::Matmul(_) => vec![of("pytorch", "pytorch.py")],
-        Problem::TrainStep(_) | Problem::DualPathwayInference(_) => {
-            let peers = ["pytorch", "pytorch-channels-last", COMPILED];
-            peers.map(|id| of(id, "pytorch.py")).to_vec()
+        Problem::TrainStep(_) => NETWORK_PEERS.map(|id| of(id, "pytorch.py")).to_vec(),
+        Problem::DualPathwayInference(_) => {
+            let peers = NETWORK_PEERS.map(|id| of(id, "pytorch.py"));
+            peers.into_iter().chain(runtime()).collect()
+        }
+        Problem::Int8Deep(_) | Problem::Int8DualPathway(_) => {
+            vec![of("onnxruntime", "onnx_runtime.py")]
         }
         _ => Vec::new(),
     }
@@ -189,4 +218,32 @@ impl Gpu {
 pub(crate) fn reserved_bytes(device: &Device) -> Result<Option<u64>> {
     device.sync().context("waiting for the device")?;
     Ok(device.memory_pool_usage().map(|usage| usage.bytes_reserved))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+
+    fn ids(entry: &str, of: fn(&Problem) -> Vec<Strategy>) -> Vec<String> {
+        let entry = catalog::entries().into_iter().find(|known| known.id == entry);
+        let strategies = of(&entry.expect("an entry").problem);
+        strategies.into_iter().map(|strategy| strategy.id).collect()
+    }
+
+    #[test]
+    fn peers_of_kan_layers_are_eager_and_compiled_in_three_arithmetics() {
+        let training = ids("kan/training-b256-512to512-g20", peers);
+        assert_eq!(training, KAN_PEERS);
+        let forward = ids("kan/forward-b256-512to512-g20", peers);
+        assert_eq!(forward, [&KAN_PEERS[..], &RUNTIME_PEERS].concat());
+    }
+
+    #[test]
+    fn int8_networks_are_our_kernels_beside_f32_and_onnxruntime() {
+        let entry = "quant/resnet18-b1";
+        let on_wgpu = |problem: &Problem| ours(problem, Backend::Wgpu);
+        assert_eq!(ids(entry, on_wgpu), ["updraft-wgpu", "wgpu"]);
+        assert_eq!(ids(entry, peers), ["onnxruntime"]);
+    }
 }

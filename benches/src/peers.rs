@@ -5,6 +5,18 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
+/// Packages that peers on a GPU need, and that may not install.
+const OPTIONAL: &str = "optional.txt";
+
+/// The same for cards of NVIDIA.
+const OPTIONAL_CUDA: &str = "optional-cuda.txt";
+
+/// The folder of onnxruntime with its CUDA provider, in that of the environment.
+const RUNTIME_OF_CARDS: &str = "onnxruntime-gpu";
+
+/// How pip is called.
+const PIP: [&str; 5] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+
 /// The folder of the peers' scripts and of what they need.
 pub(crate) fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
@@ -15,9 +27,12 @@ pub(crate) fn scripts() -> PathBuf {
 /// # Errors
 /// One line with the reason if there is none: a peer that cannot be installed is not an error.
 pub(crate) fn python(folder: &Path) -> Result<PathBuf, String> {
-    let requirements = scripts().join("requirements.txt");
-    let text = std::fs::read(&requirements)
-        .map_err(|error| format!("`{}`: {error}", requirements.display()))?;
+    let files = ["requirements.txt", OPTIONAL, OPTIONAL_CUDA].map(|name| scripts().join(name));
+    let mut text = String::new();
+    for file in &files {
+        let of_file = std::fs::read_to_string(file);
+        text.push_str(&of_file.map_err(|error| format!("`{}`: {error}", file.display()))?);
+    }
     let python = folder.join("bin").join("python");
     let stamp = folder.join("requirements.sha256");
     let digest = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -26,11 +41,25 @@ pub(crate) fn python(folder: &Path) -> Result<PathBuf, String> {
     }
     let folder_text = folder.to_string_lossy();
     run("python3", &["-m", "venv", "--clear", &folder_text])?;
-    let file = requirements.to_string_lossy();
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &file];
-    run(&python.to_string_lossy(), &install)?;
+    let program = python.to_string_lossy();
+    let [required, optional, optional_cuda] = files.map(|file| file.display().to_string());
+    let install = |more: &[&str]| run(&program, &[&PIP[..], more].concat());
+    install(&["-r", &required])?;
+    // A peer without its package is a line of the table with the reason.
+    let _ = install(&["--no-deps", "-r", &optional]);
+    if has_nvidia_card() {
+        // In a folder of its own: it replaces the files of onnxruntime.
+        let beside = folder.join(RUNTIME_OF_CARDS).display().to_string();
+        let _ = install(&["--no-deps", "--target", &beside, "-r", &optional_cuda]);
+    }
     std::fs::write(&stamp, digest).map_err(|error| format!("`{}`: {error}", stamp.display()))?;
     Ok(python)
+}
+
+/// Whether NVIDIA's driver lists a card.
+fn has_nvidia_card() -> bool {
+    let cards = Command::new("nvidia-smi").arg("-L").output();
+    cards.is_ok_and(|output| output.status.success() && !output.stdout.is_empty())
 }
 
 /// A worker that is a package of its own, built in `folder` with its own lock file.

@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
+use updraft_kan::roofline::LeastTime;
+
 use crate::catalog::Entry;
 use crate::gpu::{Card, Gpu};
 use crate::machine::Machine;
 use crate::measure::{Measured, Outcome};
 use crate::problem::{Arithmetic, Problem, Work};
 use crate::record::Change;
-use crate::roofline;
+use crate::roofline::Modelled;
 use crate::strategy::Role;
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -92,6 +94,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
             let gpu = on.gpu.as_ref().map(Gpu::f32_gflops);
             (gpu.unwrap_or(on.peak.f32_gflops), "GFLOP/s  % peak")
         }
+        Arithmetic::Int8 if on.gpu.is_some() => (f64::INFINITY, "  GOP/s        "),
         Arithmetic::Int8 => (on.peak.int8_gops, "  GOP/s  % peak"),
     };
     let rate = match (work.operations, work.bytes, work.samples) {
@@ -109,8 +112,8 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         "  {:<22}{:>10}{:>of_spread$}{:>of_cpu$}  {rate}{limit:>of_limit$}{:>of_ratio$}",
         "strategy", "median ms", "± %", "CPU ms", "× best"
     );
-    let least = |outcome: &Outcome| {
-        card.and_then(|card| roofline::least(&measured.problem, &outcome.strategy, card))
+    let modelled = |outcome: &Outcome| {
+        card.and_then(|card| Modelled::new(&measured.problem, &outcome.strategy, card))
     };
     let summary =
         |outcome: &Outcome| outcome.timing.as_ref().and_then(|timing| timing.summary(threads));
@@ -128,7 +131,8 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         let (speed, share) = match (work.operations, work.bytes, work.samples) {
             (Some(operations), ..) => {
                 let speed = operations as f64 / seconds / 1e9;
-                (format!("{speed:.1}"), Some(speed / most))
+                // The int8 peak of a card is not measured.
+                (format!("{speed:.1}"), most.is_finite().then_some(speed / most))
             }
             (None, Some(bytes), _) => {
                 let speed = bytes as f64 / seconds / 1e9;
@@ -144,8 +148,8 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         };
         let percent = |share: f64| format!("{:.1}", 100.0 * share);
         let share = share.map_or_else(String::new, percent);
-        let limit =
-            least(outcome).map_or_else(String::new, |least| percent(least.seconds / seconds));
+        let limit = modelled(outcome)
+            .map_or_else(String::new, |modelled| percent(modelled.least().seconds / seconds));
         // A long name takes columns of the median.
         let of_median = 31_usize.saturating_sub(name.chars().count());
         let cpu = crate::statistics::Summary::of(&timing.cpu_ns).map_or(0.0, |cpu| cpu.median);
@@ -175,9 +179,13 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
                 proof.tolerance,
                 timing.first_ns * 1e-6,
             );
-            if let Some(least) = least(outcome) {
-                let (ms, limit) = (least.seconds * 1e3, least.limit);
+            if let Some(modelled) = modelled(outcome) {
+                let LeastTime { seconds, limit } = modelled.least();
+                let ms = seconds * 1e3;
                 let _ = writeln!(text, "      {ms:.3} ms at the card's rates, mostly {limit}");
+                for line in modelled.occupancy() {
+                    let _ = writeln!(text, "      {line}");
+                }
             }
             let taken = timing.taken_bytes().filter(|_| measured.problem.task().reports_memory());
             if let Some(bytes) = taken {
@@ -361,7 +369,7 @@ mod tests {
             backend: "cuda".to_owned(),
             name: "a card".to_owned(),
             driver: None,
-            target: None,
+            target: Some("ptx_sm90".to_owned()),
             memory_bytes: None,
         };
         // Products of bf16 were not measured.
@@ -382,6 +390,15 @@ mod tests {
         assert_eq!(row("updraft-cuda-expanded-bf16").len(), 7);
         assert!(table.contains("plain (`cuda`) takes 4.00 × what `updraft-cuda` takes"), "{table}");
         assert_eq!(table.matches("0.789 ms at the card's rates, mostly arithmetic").count(), 1);
+        // 4 × 64 tiles; cubes of 256 threads and 18 KiB.
+        let line = "dense_forward: 256 cubes, 8 at once by threads";
+        assert_eq!(table.matches(line).count(), 1, "{table}");
+        let card = &mut record.machine.gpu.as_mut().expect("a card").card;
+        card.target = None;
+        let table = entry(&record.entries[0], &record.machine);
+        assert_narrow(&table);
+        let line = "dense_forward: 256 cubes, 256 threads, 18432 bytes each";
+        assert_eq!(table.matches(line).count(), 1, "{table}");
         assert_eq!(table.matches("% limit").count(), 1);
     }
 

@@ -105,8 +105,12 @@ def compiled(toolkit, folder, kernel):
         return kernel | {"error": message}
     ptx_file = file.with_suffix(".ptx")
     ptx_file.write_bytes(ptx)
-    tensor_cores = len(re.findall(rb"wmma\.mma|mma\.sync|wgmma", ptx))
-    return kernel | {"mma_instructions": tensor_cores} | toolkit.assembled(ptx_file, kernel["arch"])
+    instructions = {
+        "mma_instructions": len(re.findall(rb"wmma\.mma|mma\.sync|wgmma", ptx)),
+        # Four products of signed bytes and their sum.
+        "dp4a_instructions": len(re.findall(rb"\bdp4a\.", ptx)),
+    }
+    return kernel | instructions | toolkit.assembled(ptx_file, kernel["arch"])
 
 
 def is_spilled(result):
@@ -114,17 +118,18 @@ def is_spilled(result):
 
 
 def table(results):
-    header = ("kernel", "arch", "units", "registers", "shared B", "stack B", "spilled B", "mma")
+    header = ("kernel", "arch", "units", "registers", "shared B", "stack B", "spilled B", "mma", "dp4a")
     rows = [header]
     for result in results:
         name = f"{result['crate']} {result['entry']}"
         if "error" in result:
-            rows.append((name, result["arch"], *["-"] * 5, "ERROR"))
+            rows.append((name, result["arch"], *["-"] * 6, "ERROR"))
             continue
         shared = result["shared_bytes"] + result["static_shared_bytes"]
         spilled = result["spill_store_bytes"] + result["spill_load_bytes"]
         numbers = (result["units"], result["registers"], shared, result["stack_bytes"], spilled)
-        rows.append((name, result["arch"], *map(str, numbers), str(result["mma_instructions"])))
+        numbers += (result["mma_instructions"], result["dp4a_instructions"])
+        rows.append((name, result["arch"], *map(str, numbers)))
     widths = [max(len(row[at]) for row in rows) for at in range(len(header))]
     for row in rows:
         first = [row[0].ljust(widths[0]), row[1].ljust(widths[1])]

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use crate::cargo::Cargo;
-use crate::{complain, print, refuse, target};
+use crate::{complain, limit, print, refuse, target};
 
 /// The features of the runner that a build without them can be compared with.
 const FEATURES: [&str; 4] = ["conv", "simd", "rayon", "x86-v4"];
@@ -65,6 +66,38 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
             complain(&format!("error: `{}` cannot be started: {error}", program().display()));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Builds the runner with some features beside those that it always has.
+pub(crate) fn build_with(with: &[&str]) -> Result<(), ExitCode> {
+    let build = build(FEATURES.into_iter().chain(with.iter().copied()));
+    print(&format!("> {}", Cargo::new(&build).typed()));
+    Cargo::new(&build).run()
+}
+
+/// Runs the runner as it was built last, and ends it after a time.
+///
+/// # Errors
+/// Why it did not come to its end.
+pub(crate) fn run_built(arguments: &[&str], longest: Duration) -> Result<(), String> {
+    let mut command = Command::new(program());
+    if arguments.first() != Some(&"report") {
+        command.arg("--target").arg(target());
+    }
+    let child = command.args(arguments).spawn();
+    let mut child =
+        child.map_err(|error| format!("`{}` cannot be started: {error}", program().display()))?;
+    match limit::wait(&mut child, longest) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => {
+            Err(format!("it ended with {status}; its rows and its output have the reason"))
+        }
+        Ok(None) => {
+            let minutes = longest.as_secs() / 60;
+            Err(format!("it was stopped after {minutes} min; entries before are kept"))
+        }
+        Err(error) => Err(format!("its end is not known: {error}")),
     }
 }
 

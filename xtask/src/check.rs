@@ -33,7 +33,9 @@ const BUILDS: [Cargo<'_>; 7] = [
 const SLOW: Cargo<'_> = Cargo {
     arguments: "clippy --workspace --all-targets --features updraft/cuda,updraft/wgpu,\
                 updraft/fusion,updraft/autotune,updraft-bench/cuda,updraft-bench/wgpu,\
-                updraft-bench/fusion,updraft-bench/autotune,updraft-kan/every-kernel \
+                updraft-bench/fusion,updraft-bench/autotune,updraft-conv/every-kernel,\
+                updraft-kan/every-kernel,updraft-optim/every-kernel,\
+                updraft-precision/every-kernel,updraft-quant/every-kernel \
                 --quiet -- -D warnings",
     environment: &[("DOCS_RS", "1")],
 };

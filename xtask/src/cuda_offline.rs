@@ -25,6 +25,9 @@ const PYTHON: &str = "target/cuda-offline/python";
 /// How the attribute of a kernel that is launched begins.
 const LAUNCHED: &str = "#[cube(launch";
 
+/// How the tests of a file begin, which are its end.
+const TESTS: &str = "\nmod tests {";
+
 /// A kernel of our sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kernel {
@@ -80,7 +83,7 @@ fn compile(python: Option<&str>) -> Result<(), String> {
     for Kernel { folder, name, file } in &missing {
         complain(&format!(
             "{file}: the kernel `{name}` is not compiled: launch it in `every_kernel` of \
-             `crates/{folder}`, which CRATES of xtask/cuda/src/main.rs lists"
+             `crates/{folder}`, which CRATES of xtask/cuda/src/main.rs has to list"
         ));
     }
     let python = match python {
@@ -128,8 +131,7 @@ fn called(program: &Path, arguments: &[&str]) -> Result<(), String> {
     Err(format!("`{} {}` failed ({status})", program.display(), arguments.join(" ")))
 }
 
-/// The kernels of the crates that have a list of them, the feature `every-kernel`; prints the crates
-/// that have kernels and no list.
+/// The kernels of all crates.
 fn of_sources() -> Result<Vec<Kernel>, String> {
     let mut kernels = Vec::new();
     let crates = root().join("crates");
@@ -137,18 +139,7 @@ fn of_sources() -> Result<Vec<Kernel>, String> {
     for entry in entries {
         let path = entry.map_err(|error| format!("`crates/`: {error}"))?.path();
         let folder = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap_or_default();
-        let mut found = Vec::new();
-        collect(&path.join("src"), &folder, &mut found)?;
-        if manifest.lines().any(|line| line.starts_with("every-kernel = ")) {
-            kernels.extend(found);
-        } else if !found.is_empty() {
-            print(&format!(
-                "crates/{folder}: {} kernels are not compiled, because it has no feature \
-                 `every-kernel`",
-                found.len()
-            ));
-        }
+        collect(&path.join("src"), &folder, &mut kernels)?;
     }
     kernels.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(kernels)
@@ -173,8 +164,9 @@ fn collect(place: &Path, folder: &str, kernels: &mut Vec<Kernel>) -> Result<(), 
     Ok(())
 }
 
-/// The functions of a source that are launched.
+/// The functions of a source that are launched; no program has those of its tests.
 fn names(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.split(TESTS).next().unwrap_or(text);
     let after = text.match_indices(LAUNCHED).filter(|(at, _)| is_line(text, *at));
     after.filter_map(|(at, _)| {
         let (_, after) = text[at..].split_once("fn ")?;
@@ -215,6 +207,7 @@ mod tests {
             "fn dense_forward(x: &[f32]) {}\n\n#[cube]\nfn value(x: f32) -> f32 {}\n",
             "    #[cube(launch_unchecked)]\n    #[allow(unused)]\n",
             "    pub(crate) fn packed<E: Float>(x: &[E]) {}\n",
+            "\n#[cfg(test)]\nmod tests {\n    #[cube(launch)]\n    fn of_a_test(x: &[f32]) {}\n}\n",
         );
         assert_eq!(names(text).collect::<Vec<_>>(), ["dense_forward", "packed"]);
     }
@@ -238,8 +231,22 @@ mod tests {
     }
 
     #[test]
-    fn our_own_kernels_are_found() {
+    fn every_crate_with_kernels_is_compiled() {
+        let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+        let manifest: toml::Table = read("xtask/cuda/Cargo.toml").parse().unwrap();
+        let program = read("xtask/cuda/src/main.rs");
         let kernels = of_sources().unwrap();
         assert!(kernels.iter().any(|kernel| kernel.name == "dense_forward"), "{kernels:?}");
+        for Kernel { folder, name, .. } in kernels {
+            // `cargo xtask tidy` checks that the crate has the feature.
+            let package = format!("updraft-{folder}");
+            let dependency = manifest["dependencies"].get(package.as_str());
+            let features = dependency.and_then(|dependency| dependency.get("features")?.as_array());
+            let has_list = features.is_some_and(|features| {
+                features.iter().any(|feature| feature.as_str() == Some("every-kernel"))
+            });
+            let launch = format!("updraft_{}::every_kernel", folder.replace('-', "_"));
+            assert!(has_list && program.contains(&launch), "`{name}` of crates/{folder}");
+        }
     }
 }

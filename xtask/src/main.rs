@@ -10,6 +10,8 @@ mod deny;
 mod fuzz;
 mod fuzz_history;
 mod gpu;
+mod libraries;
+mod limit;
 mod network;
 mod package;
 mod results;
@@ -60,8 +62,10 @@ Check and prepare a device:
 
 Measure:
   bench       check kernels, then time them against other libraries (--help)
-  gpu-report  test a GPU, time it beside PyTorch, and write a folder with the
-              results (--device BACKEND, --python PROGRAM, --to DIR)
+  gpu-report  check this machine, test a GPU, time it beside PyTorch, and write
+              a folder with a page and JSON (--device cuda|vulkan|metal|rocm|
+              wgpu, --python PROGRAM, --to DIR, --size full|medium|small,
+              --quick, --ignore-checks)
   results     compare the README's speeds with the runs it cites (--write)
 
 Change the code:
@@ -70,7 +74,8 @@ Change the code:
               with --slow also lints and tests of the code for GPUs
   tidy        check the rules for sources, manifests and documents
   test-device run the tests of the code for GPUs on a device, and record them
-              (--device BACKEND, --with fusion, --json FILE)
+              (--device BACKEND, --with fusion|autotune, --quick,
+              --json FILE)
   cuda-offline
               compile every GPU kernel for NVIDIA's cards, without one
               (--python PROGRAM; Linux)

@@ -120,7 +120,8 @@ impl Row {
     }
 }
 
-fn median_ms(samples: &Value) -> Option<f64> {
+/// The median of times in nanoseconds, in milliseconds; `None` without one.
+pub(crate) fn median_ms(samples: &Value) -> Option<f64> {
     let mut samples: Vec<f64> = samples.as_array()?.iter().filter_map(Value::as_f64).collect();
     samples.sort_by(f64::total_cmp);
     let middle = samples.len() / 2;
@@ -186,7 +187,8 @@ fn count(rows: usize) -> f64 {
     f64::from(u16::try_from(rows).unwrap_or(u16::MAX))
 }
 
-fn escape(text: &str) -> String {
+/// A text in a page.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

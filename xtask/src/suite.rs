@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::cargo::Cargo;
-use crate::{arm, is_here, print, updraft};
+use crate::{arm, gpu, is_here, libraries, print, updraft};
 
 /// The program first, so that nothing is compiled twice after `train`.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
@@ -49,6 +49,9 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
         }
         print(&format!("  {:.1} s", started.elapsed().as_secs_f64()));
     }
+    if let Err(code) = gpu::quick(dry_run) {
+        return code;
+    }
     match arm::missing() {
         Some(missing) => {
             print(&format!("not tested: kernels on aarch64, which need {missing}"));
@@ -70,12 +73,9 @@ fn has_libclang() -> bool {
     }
     let configured = Command::new("llvm-config").arg("--libdir").output();
     let configured = configured.ok().and_then(|output| String::from_utf8(output.stdout).ok());
-    let roots = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/homebrew/opt/llvm/lib"];
-    let mut folders: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
+    let mut folders = libraries::folders();
+    folders.push("/opt/homebrew/opt/llvm/lib".into());
     folders.extend(configured.map(|folder| PathBuf::from(folder.trim())));
-    for entry in std::fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
-        folders.extend([entry.path(), entry.path().join("lib")]);
-    }
     folders.iter().any(|folder| holds_libclang(folder))
 }
 

@@ -113,11 +113,13 @@ const NORMS: [(usize, usize, usize, &str); 6] = [
 ];
 
 /// Batch, inputs, outputs and intervals of a KAN layer.
-const KAN_LAYERS: [([usize; 4], &str); 8] = [
+const KAN_LAYERS: [([usize; 4], &str); 10] = [
     ([1, 784, 64, 5], "one sample through the first layer of a digit classifier"),
     ([256, 784, 64, 5], "the first layer of a digit classifier"),
     ([256, 64, 10, 5], "the last layer of a digit classifier"),
     ([64, 256, 256, 5], "a square layer, few samples"),
+    ([256, 512, 512, 5], "a wide layer, a batch for GPUs that are emulated"),
+    ([256, 512, 512, 20], "the same over a fine grid"),
     ([1024, 512, 512, 5], "a wide layer"),
     ([1024, 512, 512, 20], "a wide layer over a fine grid"),
     ([8192, 512, 512, 5], "a wide layer, a batch for GPUs"),
@@ -276,6 +278,10 @@ pub(crate) fn entries() -> Vec<Entry> {
     add(
         Problem::DualPathwayInference(DualPathwayInference { network, batch }),
         "its forward pass in evaluation",
+    );
+    add(
+        Problem::DualPathwayInference(DualPathwayInference { network: CIFAR10, batch: 16 }),
+        "the forward pass of configs/cifar10.toml's network in evaluation",
     );
     let photographs = Network { side: 224, ..CIFAR10 };
     for (network, batch, about) in [

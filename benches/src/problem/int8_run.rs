@@ -4,8 +4,25 @@ use anyhow::{Result, ensure};
 use updraft_quant::slices::Isa;
 use updraft_quant::{QuantizedModel, Workspace};
 
+#[cfg(feature = "cube")]
+use crate::problem::cube_int8::OnGpu;
 use crate::problem::{Outputs, Repeat, Site, widened};
 use crate::strategy::{Kernels, isa_named};
+
+/// The network on the device of a strategy, for inputs `x` with `outputs` numbers of output in all:
+/// by kernels for GPUs where that is one, on slices elsewhere.
+pub(super) fn in_int8(
+    site: &Site,
+    model: QuantizedModel,
+    x: Vec<f32>,
+    outputs: usize,
+) -> Result<Box<dyn Repeat>> {
+    #[cfg(feature = "cube")]
+    if let Some(on_gpu) = OnGpu::new(site, &model, &x, outputs)? {
+        return Ok(Box::new(on_gpu));
+    }
+    Ok(Box::new(InBytes::new(site, model, x, outputs)?))
+}
 
 /// Our int8 model, on slices.
 pub(super) struct InBytes {

@@ -4,6 +4,8 @@ pub(crate) mod batch_norm;
 pub(crate) mod calibrate;
 pub(crate) mod conv2d;
 pub(crate) mod conv3d;
+#[cfg(feature = "cube")]
+mod cube_int8;
 pub(crate) mod decode;
 pub(crate) mod dual_autoencoder;
 pub(crate) mod dual_pathway;

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Losses, StepContext, StepSettings, StreamError, cross_entropy};
 
+use crate::gpu::{BF16_SUFFIX, BF16_TOLERANCE};
 use crate::network::Network;
 use crate::problem::repeated::{Steps, ToF64, reference_losses};
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
+use crate::problem::{Outputs, Problem, Proof, Repeat, Site, Task, Work, error_of};
 
 /// The steps that a proof makes: the last losses depend on every gradient before.
 const PROVED_STEPS: usize = 4;
@@ -71,6 +72,14 @@ impl Task for TrainStep {
     /// burn and PyTorch multiply in TF32 where a card has it, and steps add up what that rounds.
     fn tolerance_on_gpu(&self) -> f64 {
         2e-2
+    }
+
+    fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+        let tolerance = match strategy.ends_with(BF16_SUFFIX) {
+            true => BF16_TOLERANCE,
+            false => self.tolerance(),
+        };
+        Ok(Proof { error: error_of(outputs, reference)?, tolerance })
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {

@@ -25,7 +25,14 @@ use recorder::{Recorded, Recorder, take};
 type EveryKernel = fn(&Client, &dyn Fn(usize) -> BufferArg);
 
 /// Every crate with kernels for GPUs, by its folder.
-const CRATES: [(&str, EveryKernel); 1] = [("kan", updraft_kan::every_kernel)];
+const CRATES: [(&str, EveryKernel); 5] = [
+    ("conv", updraft_conv::every_kernel),
+    ("kan", updraft_kan::every_kernel),
+    ("optim", updraft_optim::every_kernel),
+    ("precision", updraft_precision::every_kernel),
+    // Its layers make their buffers.
+    ("quant", |client, _| updraft_quant::every_kernel(client)),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).ok_or("usage: updraft-cuda-offline FOLDER")?;
@@ -54,8 +61,7 @@ fn buffer(client: &Client, numbers: usize) -> BufferArg {
         .into_buffer_arg()
 }
 
-/// Writes the texts of a crate, and returns their entries of the list; a kernel that was launched
-/// twice with the same arguments has one.
+/// Writes the texts of a crate, and returns their entries of the list.
 fn written(
     recorded: Vec<Recorded>,
     name: &str,

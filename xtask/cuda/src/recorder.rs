@@ -1,5 +1,6 @@
 //! A device of CubeCL that writes what it is asked to launch as CUDA C++, and runs nothing.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cubecl_common::bytes::Bytes;
@@ -14,6 +15,7 @@ use cubecl_environment::stream::StreamId;
 use cubecl_server::allocator::ContiguousMemoryLayoutPolicy;
 use cubecl_server::compiler::{CompilationError, Compiler};
 use cubecl_server::dry_run::LaunchMode;
+use cubecl_server::id::KernelId;
 use cubecl_server::kernel::{CubeKernel, define_kernel};
 use cubecl_server::logging::ServerLogger;
 use cubecl_server::memory_management::{
@@ -33,11 +35,11 @@ const ALIGNMENT: usize = 512;
 /// What was asked for since [`take`] was called.
 static RECORDED: Mutex<Vec<Recorded>> = Mutex::new(Vec::new());
 
-/// A kernel that was to be launched.
+/// A kernel that was to be launched, for the first time with its arguments.
 pub struct Recorded {
     /// The path of its type: the module of its function, which has the function's name.
     pub kernel: &'static str,
-    /// What it was compiled for, as CubeCL prints it.
+    /// What it was compiled for, as CubeCL prints it, the type of its indices first.
     pub id: String,
     /// The kernel, or why there is none.
     pub text: Result<Text, String>,
@@ -64,6 +66,7 @@ pub fn take() -> Vec<Recorded> {
 pub struct Recorder {
     utilities: Arc<ServerUtilities>,
     capability: u32,
+    recorded: HashSet<KernelId>,
 }
 
 impl Recorder {
@@ -90,7 +93,7 @@ impl DeviceService for Recorder {
             Arc::new(ServerLogger::default()),
             ContiguousMemoryLayoutPolicy::new(ALIGNMENT),
         );
-        Self { utilities: Arc::new(utilities), capability }
+        Self { utilities: Arc::new(utilities), capability, recorded: HashSet::new() }
     }
 
     fn utilities(&self) -> ServerUtilitiesHandle {
@@ -144,11 +147,16 @@ impl Server for Recorder {
         _: StreamId,
         _: LaunchMode,
     ) {
+        let id = kernel.id();
+        if !self.recorded.insert(id.clone()) {
+            return;
+        }
         let text = self.text(&*kernel).map_err(|error| {
             // What follows is where the error was made.
             error.to_string().split("Backtrace").next().unwrap_or_default().trim().to_owned()
         });
-        let recorded = Recorded { kernel: kernel.name(), id: kernel.id().to_string(), text };
+        let id = format!("{} {id}", id.address_type);
+        let recorded = Recorded { kernel: kernel.name(), id, text };
         RECORDED.lock().unwrap_or_else(PoisonError::into_inner).push(recorded);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use super::extent::Extent;
 use crate::root;
 
 /// The tests of a crate that run on a device.
@@ -45,15 +46,15 @@ fn package(folder: &str) -> String {
     }
 }
 
-/// The arguments of the one build of all cases, so that burn is compiled once for a backend.
+/// The arguments of the one build of all cases that run, so that burn is compiled once.
 ///
 /// # Errors
 /// If a crate has no feature for the backend, or its manifest cannot be read.
-pub(super) fn build(backend: &str, with: Option<&str>) -> Result<String, String> {
+pub(super) fn build(backend: &str, with: Option<&str>, extent: Extent) -> Result<String, String> {
     let packages: String =
-        CASES.iter().map(|case| format!(" -p {}", package(case.folder))).collect();
+        extent.cases().map(|case| format!(" -p {}", package(case.folder))).collect();
     let mut features = Vec::new();
-    for Case { folder, .. } in CASES {
+    for &Case { folder, .. } in extent.cases() {
         let path = root().join("crates").join(folder).join("Cargo.toml");
         let text =
             fs::read_to_string(&path).map_err(|error| format!("`{}`: {error}", path.display()))?;
@@ -62,9 +63,10 @@ pub(super) fn build(backend: &str, with: Option<&str>) -> Result<String, String>
         features.extend(named.into_iter().map(|feature| format!("{package}/{feature}")));
     }
     Ok(format!(
-        "test --no-run --profile gpu{packages} --features {} --lib --test it \
+        "test --no-run --profile gpu{packages} --features {} {} \
          --message-format json-render-diagnostics",
-        features.join(",")
+        features.join(","),
+        extent.targets()
     ))
 }
 
@@ -109,6 +111,25 @@ mod tests {
         let manifest = MANIFEST.replace("wgpu = []\ncube = []\n", "");
         let message = of_manifest("a", &manifest, "wgpu", None).unwrap_err();
         assert!(message.contains("neither a feature `wgpu` nor `cube`"), "{message}");
+    }
+
+    #[test]
+    fn a_quick_run_builds_no_command_line_and_no_unit_tests() {
+        let all = build("wgpu", None, Extent::All).unwrap();
+        let quick = build("wgpu", None, Extent::Quick).unwrap();
+        for (part, is_quick) in [
+            (" -p updraft-kan ", true),
+            ("updraft-kan/wgpu", true),
+            (" --test it ", true),
+            (" --lib ", false),
+            (" -p updraft ", false),
+            ("updraft/wgpu", false),
+        ] {
+            assert!(all.contains(part), "{part}: {all}");
+            assert_eq!(quick.contains(part), is_quick, "{part}: {quick}");
+        }
+        // Words are separated by single spaces, at which `Cargo` splits them.
+        assert!(!quick.contains("  "), "{quick}");
     }
 
     /// A crate whose tests on devices are in no case would never be tested on one.

@@ -2,11 +2,13 @@
 
 mod cases;
 mod command;
+mod driver;
+mod extent;
 mod options;
 mod outcome;
 mod record;
 mod report;
 mod suite;
 
-pub(crate) use command::{check, test_device};
+pub(crate) use command::{check, quick, test_device};
 pub(crate) use report::report;

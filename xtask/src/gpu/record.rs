@@ -56,6 +56,7 @@ fn entry(run: &Run) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::extent::Extent;
     use super::super::outcome::Counts;
     use super::*;
 
@@ -63,6 +64,7 @@ mod tests {
         Run {
             backend: backend.to_owned(),
             with: with.map(str::to_owned),
+            extent: Extent::All,
             adapters: vec!["llvmpipe".to_owned()],
             digest: Some(digest.to_owned()),
             outcomes: vec![Outcome {

@@ -1,16 +1,19 @@
 //! The tests of the code for GPUs, built once for a backend and run case by case.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
-use std::time::Instant;
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use serde_json::{Value, json};
 
-use super::cases::{self, CASES, Case};
+use super::cases::{self, Case};
+use super::driver::{INSTALL, not_tested};
+use super::extent::Extent;
 use super::outcome::{Counts, Outcome, table};
 use crate::cargo::Cargo;
-use crate::{complain, print, target, tidy};
+use crate::{complain, limit, print, target, tidy};
 
 /// The variable with which a test that finds no device fails.
 const NEEDS_GPU: &str = "UPDRAFT_TEST_NEEDS_GPU";
@@ -19,19 +22,38 @@ const NEEDS_GPU: &str = "UPDRAFT_TEST_NEEDS_GPU";
 const LISTING: (&str, &str) = ("device", "adapters::every_adapter_has_a_name");
 const ADAPTER: &str = "adapter: ";
 
+/// The longest that the tests of a program may take: they take minutes on an emulated GPU, so that
+/// longer ones hang.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// The end of the name of an adapter that is no card.
+pub(super) const EMULATED: &str = ", emulated on the processor";
+
 /// A build for a backend.
 pub(super) struct Suite<'a> {
     pub(super) backend: &'a str,
     /// Another feature of burn that the build has.
     pub(super) with: Option<&'a str>,
-    /// Whether it is an error if there is no adapter.
-    pub(super) needs_adapter: bool,
+    pub(super) extent: Extent,
+    pub(super) without_adapter: WithoutAdapter,
+}
+
+/// What is done if the backend finds no adapter.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WithoutAdapter {
+    /// An error.
+    Fail,
+    /// The tests run, which shows that nothing panics.
+    Run,
+    /// No test runs, which is printed.
+    Skip,
 }
 
 /// What the tests of a build gave.
 pub(super) struct Run {
     pub(super) backend: String,
     pub(super) with: Option<String>,
+    pub(super) extent: Extent,
     /// The adapters that the backend found.
     pub(super) adapters: Vec<String>,
     /// Of the sources that only builds for GPUs compile, before the build.
@@ -49,32 +71,39 @@ struct Program {
 }
 
 impl Suite<'_> {
-    /// Builds and runs the tests, and prints a table; `None` in a dry run.
+    /// Builds and runs the tests, and prints a table; `None` in a dry run, or if no test runs.
     pub(super) fn run(&self, dry_run: bool) -> Result<Option<Run>, ExitCode> {
-        let build = cases::build(self.backend, self.with).map_err(failed)?;
+        let build = cases::build(self.backend, self.with, self.extent).map_err(failed)?;
         let build = Cargo::new(&build);
         print(&format!("> {}", build.typed()));
         if dry_run {
             return Ok(None);
         }
         let digest = tidy::device_digest().map_err(failed)?;
+        let started = Instant::now();
         let programs = programs(&build.messages()?);
+        print(&format!("  {:.1} s", started.elapsed().as_secs_f64()));
         let adapters = adapters(&programs)?;
         if adapters.is_empty() {
             let message = format!("the backend `{}` finds no adapter", self.backend);
-            if self.needs_adapter {
-                return Err(failed(format!(
-                    "{message}: install the driver of a card, or Mesa's lavapipe (Debian's \
-                     `mesa-vulkan-drivers` and `libvulkan1`) for `--device wgpu`"
-                )));
+            match self.without_adapter {
+                WithoutAdapter::Fail => {
+                    return Err(failed(format!("{message}: {INSTALL} for `--device wgpu`")));
+                }
+                WithoutAdapter::Run => {
+                    print(&format!("{message}: its tests only show that nothing panics"));
+                }
+                WithoutAdapter::Skip => {
+                    print(&not_tested(&format!("{message}: {INSTALL}")));
+                    return Ok(None);
+                }
             }
-            print(&format!("{message}: its tests only show that nothing panics"));
         }
         adapters.iter().for_each(|adapter| print(&format!("adapter: {adapter}")));
         let mut outcomes = Vec::new();
-        for case in &CASES {
+        for case in self.extent.cases() {
             print(&format!("> crates/{}: {}", case.folder, case.proves));
-            let outcome = run_case(case, &programs, !adapters.is_empty());
+            let outcome = run_case(case, self.extent, &programs, !adapters.is_empty());
             let Counts { passed, failed, .. } = outcome.counts;
             print(&format!("  {passed} passed, {failed} failed, {:.1} s", outcome.seconds));
             outcomes.push(outcome);
@@ -85,6 +114,7 @@ impl Suite<'_> {
         Ok(Some(Run {
             backend: self.backend.to_owned(),
             with: self.with.map(str::to_owned),
+            extent: self.extent,
             adapters,
             digest,
             outcomes,
@@ -105,7 +135,7 @@ impl Run {
     pub(super) fn json(&self) -> Value {
         json!({
             "backend": self.backend, "with": self.with, "adapters": self.adapters,
-            "digest": self.digest,
+            "digest": self.digest, "quick": self.extent == Extent::Quick,
             "cases": self.outcomes.iter().map(Outcome::json).collect::<Vec<_>>(),
         })
     }
@@ -147,14 +177,12 @@ fn adapters(programs: &[Program]) -> Result<Vec<String>, ExitCode> {
     Ok(printed.lines().filter_map(of).collect())
 }
 
-fn run_case(case: &Case, programs: &[Program], has_adapter: bool) -> Outcome {
+fn run_case(case: &Case, extent: Extent, programs: &[Program], has_adapter: bool) -> Outcome {
     let started = Instant::now();
     let mut counts = Counts::default();
     let mut faults = Vec::new();
     for program in programs.iter().filter(|program| program.folder == case.folder) {
-        let mut arguments = vec!["--show-output"];
-        arguments.extend((!case.filter.is_empty()).then_some(case.filter));
-        match program.run(&arguments, has_adapter) {
+        match program.run(&extent.arguments(case), has_adapter) {
             Ok((text, status)) => {
                 let of_program = Counts::read(&text);
                 counts = counts.plus(of_program.unwrap_or_default());
@@ -163,6 +191,9 @@ fn run_case(case: &Case, programs: &[Program], has_adapter: bool) -> Outcome {
                 }
                 match of_program {
                     Some(Counts { failed: 0, .. }) if status.success() => {}
+                    Some(Counts { failed: 0, .. }) => {
+                        faults.push(format!("its tests passed, and then it ended with {status}"));
+                    }
                     Some(Counts { failed, .. }) => faults.push(format!("{failed} tests failed")),
                     None => faults.push(format!("the program ended early ({status})")),
                 }
@@ -191,16 +222,29 @@ impl Program {
         if needs_gpu {
             command.env(NEEDS_GPU, "1");
         }
-        let output = command
-            .output()
-            .map_err(|error| format!("`{}` cannot be started: {error}", self.path.display()))?;
-        let text = [&*output.stdout, &*output.stderr].concat();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let at_start =
+            |error: io::Error| format!("`{}` cannot be started: {error}", self.path.display());
+        let mut child = command.spawn().map_err(at_start)?;
+        let printed = [reading(child.stdout.take()), reading(child.stderr.take())];
+        let at_end = |error: io::Error| {
+            format!("the end of `{}` is not known: {error}", self.path.display())
+        };
+        let status = limit::wait(&mut child, LIMIT).map_err(at_end)?;
+        let text = printed.map(|printed| printed.join().unwrap_or_default()).concat();
         let text = String::from_utf8_lossy(&text).into_owned();
         // All of it, to read what passed.
         if let Err(error) = self.log(&text) {
             complain(&format!("warning: `{}`: {error}", log_folder().display()));
         }
-        Ok((text, output.status))
+        match status {
+            Some(status) => Ok((text, status)),
+            None => Err(format!(
+                "a test hangs: the program was stopped after {} min; its output is in `{}`",
+                LIMIT.as_secs() / 60,
+                log_folder().display()
+            )),
+        }
     }
 
     fn log(&self, text: &str) -> io::Result<()> {
@@ -208,6 +252,18 @@ impl Program {
         let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
         fs::write(log_folder().join(format!("{}-{name}.txt", self.folder)), text)
     }
+}
+
+/// Reads a pipe to its end while the program runs, which waits if a pipe is full.
+fn reading(pipe: Option<impl io::Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut printed = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is kept.
+            let _ = pipe.read_to_end(&mut printed);
+        }
+        printed
+    })
 }
 
 fn log_folder() -> PathBuf {
@@ -247,7 +303,8 @@ mod tests {
 
     #[test]
     fn a_case_without_a_program_is_a_fault() {
-        let outcome = run_case(&CASES[1], &[], true);
+        let case = Extent::Quick.cases().find(|case| case.folder == "kan").unwrap();
+        let outcome = run_case(case, Extent::Quick, &[], true);
         assert_eq!(outcome.fault.as_deref(), Some("no test has `cube` in its name"));
     }
 }

@@ -5,9 +5,10 @@ use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use super::reference;
+use crate::gpu::{BF16_SUFFIX, BF16_TOLERANCE};
 use crate::network::Network;
 use crate::problem::repeated::Inference;
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
+use crate::problem::{Outputs, Problem, Proof, Repeat, Site, Task, Work, error_of};
 
 /// A forward pass without a graph, f32, on images by formula.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,14 @@ impl Task for DualPathwayInference {
     /// burn and PyTorch multiply in TF32 where a card has it.
     fn tolerance_on_gpu(&self) -> f64 {
         2e-2
+    }
+
+    fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+        let tolerance = match strategy.ends_with(BF16_SUFFIX) {
+            true => BF16_TOLERANCE,
+            false => self.tolerance(),
+        };
+        Ok(Proof { error: error_of(outputs, reference)?, tolerance })
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {

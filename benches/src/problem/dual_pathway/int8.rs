@@ -11,7 +11,7 @@ use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel};
 
 use super::{DualPathwayInference, reference};
 use crate::network::Network;
-use crate::problem::int8_run::InBytes;
+use crate::problem::int8_run::in_int8;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work};
 use crate::strategy::{FLOATS, Kernels};
 
@@ -95,7 +95,7 @@ impl Task for Int8DualPathway {
                 let model = self.quantized(Calibration::MinMax.into())?;
                 let x = self.network.images("images", self.batch);
                 let outputs = self.batch * self.network.classes;
-                Ok(Box::new(InBytes::new(site, model, x, outputs)?))
+                in_int8(site, model, x, outputs)
             }
         }
     }

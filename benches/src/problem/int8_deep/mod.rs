@@ -16,7 +16,7 @@ use self::floats::InFloats;
 pub(crate) use self::layers::Family;
 use self::layers::{Convolution, Parameters, Shortcut, answers};
 use crate::formula;
-use crate::problem::int8_run::InBytes;
+use crate::problem::int8_run::in_int8;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work};
 use crate::strategy::{FLOATS, Kernels};
 
@@ -156,7 +156,7 @@ impl Task for Int8Deep {
             Kernels::Ours | Kernels::Forced(_) => {
                 let model = self.quantized(Calibration::MinMax.into())?;
                 let x = self.samples("x", self.batch);
-                Ok(Box::new(InBytes::new(site, model, x, self.batch * ANSWERS)?))
+                in_int8(site, model, x, self.batch * ANSWERS)
             }
         }
     }
