@@ -76,13 +76,19 @@ fn entropy(weights: Tensor<2>) -> Tensor<1> {
     let [batch, _] = weights.dims();
     assert!(batch > 0, "a penalty on weights needs a sample");
     let logarithms = weights.clone().clamp_min(LEAST).log();
-    (weights * logarithms).sum().div_scalar(-(batch as f64))
+    fixed_order_sum(weights * logarithms).div_scalar(-(batch as f64))
 }
 
 /// The squared distance of the mean row from equal weights.
 fn imbalance(weights: Tensor<2>) -> Tensor<1> {
     let [_, streams] = weights.dims();
-    weights.mean_dim(0).sub_scalar(1.0 / streams as f64).square().sum()
+    fixed_order_sum(weights.mean_dim(0).sub_scalar(1.0 / streams as f64).square())
+}
+
+/// The sum of a matrix, as of one axis: burn's `sum` of a whole tensor adds with atomics on some
+/// GPUs, in an order that varies. On flex both have the same bits.
+fn fixed_order_sum(x: Tensor<2>) -> Tensor<1> {
+    x.flatten::<1>(0, 1).sum_dim(0)
 }
 
 #[cfg(test)]

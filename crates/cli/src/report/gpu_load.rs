@@ -24,7 +24,11 @@ pub(super) fn gpu_load(summary: &Value) -> String {
     }
     let mut facts = Vec::new();
     if let Some(busy) = gpu["busy_share"].as_f64() {
-        facts.push(format!("kernels ran in {:.1} % of the time", 100.0 * busy));
+        let samples = gpu["samples"].as_u64().unwrap_or_default();
+        facts.push(format!(
+            "kernels ran in {:.1} % of the time, the mean of {samples} samples",
+            100.0 * busy
+        ));
     }
     if let Some(bytes) = gpu["peak_memory_bytes"].as_u64() {
         facts.push(format!("at most {} MiB were in use by all programs", bytes >> 20));
@@ -33,18 +37,20 @@ pub(super) fn gpu_load(summary: &Value) -> String {
         facts.push(format!("it was at most {celsius:.0} °C warm"));
     }
     if let Some(watts) = gpu["mean_power_w"].as_f64() {
-        facts.push(format!("and took {watts:.0} W on average"));
+        facts.push(format!("it took {watts:.0} W on average"));
     }
-    let samples = gpu["samples"].as_u64().unwrap_or_default();
     let mut text = format!(
-        "<h2>GPU</h2>\n<p>After the first updates, in {samples} samples of NVIDIA's library: {}.</p>\n",
-        facts.join(", ")
+        "<h2>GPU</h2>\n<p>By NVIDIA's library, after the first updates: {}.</p>\n",
+        facts.join("; ")
     );
     if let Some(warning) = gpu["warning"].as_str() {
         let _ = writeln!(text, "<p>Warning: {}.</p>", escape(warning));
     }
     if gpu["idle"].is_object() {
-        text.push_str("<div class=\"scroll\"><table>\n<tr><th>idle during</th><th></th></tr>\n");
+        text.push_str(
+            "<div class=\"scroll\"><table>\n<tr><th>idle during</th>\
+             <th class=\"number\">of the time</th><th></th></tr>\n",
+        );
         for (name, field) in IDLE {
             let share = 100.0 * gpu["idle"][field].as_f64().unwrap_or_default();
             let _ = writeln!(
@@ -75,13 +81,19 @@ mod tests {
                           "warning": "<less> than 80 %" });
         let text = gpu_load(&json!({ "gpu": gpu }));
         for expected in [
-            "in 40 samples of NVIDIA's library: kernels ran in 61.0 % of the time, at most 3 MiB \
-             were in use by all programs, it was at most 71 °C warm.",
+            "after the first updates: kernels ran in 61.0 % of the time, the mean of 40 samples; \
+             at most 3 MiB were in use by all programs; it was at most 71 °C warm.",
+            "<th class=\"number\">of the time</th>",
             "Warning: &lt;less&gt; than 80 %.",
             "<td>waits for batches</td><td class=\"number\">25.0 %</td>",
             "<td>checkpoints</td><td class=\"number\">0.0 %</td>",
         ] {
             assert!(text.contains(expected), "{text}");
         }
+        // A part of a card has no busy share, and so no samples of it.
+        let text = gpu_load(&json!({ "gpu": { "busy_share": null, "samples": 0,
+                                              "mean_power_w": 300.0, "idle": null } }));
+        assert!(text.contains("after the first updates: it took 300 W on average."), "{text}");
+        assert!(!text.contains("samples") && !text.contains("<table>"), "{text}");
     }
 }

@@ -24,10 +24,10 @@ pub(crate) fn card(address: &str) -> Option<NvidiaCard> {
 pub(super) fn load(address: &str) -> Option<CardLoad> {
     let card = library()?.device_by_pci_bus_id(address).ok()?;
     Some(CardLoad {
-        busy_share: card.utilization_rates().ok().map(|rates| 0.01 * f64::from(rates.gpu)),
+        busy_share: card.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
         memory_bytes: card.memory_info().ok().map(|memory| memory.used),
         temperature_c: card.temperature(TemperatureSensor::Gpu).ok(),
-        power_w: card.power_usage().ok().map(|milliwatts| 0.001 * f64::from(milliwatts)),
+        power_w: card.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1000.0),
     })
 }
 

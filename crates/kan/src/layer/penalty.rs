@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::conv::{KanConv1d, KanConv2d, KanConv3d};
 use super::linear::KanLinear;
 use super::network::Kan;
+use crate::ops::fixed_order_sum;
 
 /// Below this fraction of a layer's size an edge counts as zero, and below this size a layer: the
 /// logarithm and the quotient, and their slopes, stay finite in f32.
@@ -165,7 +166,7 @@ fn of_layer(penalty: &Penalty, spline: Tensor<3>, scaler: Option<Tensor<2>>) -> 
     if penalty.l1 != 0.0 || penalty.entropy != 0.0 {
         let sizes: Tensor<2> = coefficients.clone().abs().mean_dim(1).squeeze_dim(1);
         if penalty.l1 != 0.0 {
-            total = total + sizes.clone().sum() * penalty.l1;
+            total = total + fixed_order_sum(sizes.clone()) * penalty.l1;
         }
         if penalty.entropy != 0.0 {
             total = total + entropy(sizes) * penalty.entropy;
@@ -177,7 +178,7 @@ fn of_layer(penalty: &Penalty, spline: Tensor<3>, scaler: Option<Tensor<2>>) -> 
             let above = differences.clone().slice(s![.., 1.., ..]);
             differences = above - differences.slice(s![.., ..-1, ..]);
         }
-        total = total + (differences.clone() * differences).sum() * penalty.roughness;
+        total = total + fixed_order_sum(differences.clone() * differences) * penalty.roughness;
     }
     total
 }
@@ -196,7 +197,7 @@ impl Kan {
 
 /// `−Σ p·ln p` of the sizes' shares `p`.
 fn entropy(sizes: Tensor<2>) -> Tensor<1> {
-    let sum: Tensor<1> = sizes.clone().sum().clamp_min(LEAST);
+    let sum: Tensor<1> = fixed_order_sum(sizes.clone()).clamp_min(LEAST);
     let shares = sizes / sum.unsqueeze();
-    -(shares.clone() * shares.clamp_min(LEAST).log()).sum()
+    -fixed_order_sum(shares.clone() * shares.clamp_min(LEAST).log())
 }

@@ -20,6 +20,21 @@ pub(super) fn kernels_of(device: &Device) -> Result<Kernels, PlainReason> {
     listed(device.as_dispatch())
 }
 
+/// Whether CubeCL computes on a device, also on one that has none of our kernels.
+#[cfg(feature = "cube")]
+pub(super) fn is_on_gpu(device: &Device) -> bool {
+    fn is_cube(device: &DispatchDevice) -> bool {
+        match device {
+            DispatchDevice::Cube(_) => true,
+            #[cfg(feature = "autodiff")]
+            DispatchDevice::Autodiff(inner) => is_cube(inner),
+            #[allow(unreachable_patterns, reason = "burn's variants depend on its features")]
+            _ => false,
+        }
+    }
+    is_cube(device.as_dispatch())
+}
+
 fn listed(device: &DispatchDevice) -> Result<Kernels, PlainReason> {
     match device {
         #[cfg(feature = "flex")]

@@ -6,6 +6,7 @@ mod basis_memory;
 mod conv;
 mod conv_plain;
 mod expansion;
+mod fixed_order_sum;
 mod layer;
 mod one_operation;
 mod packed_cache;
@@ -41,6 +42,7 @@ pub(crate) use basis::{BasisParameters, basis_layer};
 pub(crate) use basis_conv::basis_conv;
 pub(crate) use basis_memory::memory as plain_basis_memory;
 pub(crate) use conv::conv;
+pub(crate) use fixed_order_sum::fixed_order_sum;
 #[cfg(feature = "flex")]
 pub(crate) use fused::packed;
 pub use layer::LayerPath;

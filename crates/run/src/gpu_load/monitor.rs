@@ -76,6 +76,11 @@ impl GpuLoad {
     /// Follows what the host is doing.
     pub(crate) fn see(&mut self, event: &Event) {
         let activity = match event {
+            // The first update is read.
+            Event::ReadEach { .. } => {
+                self.left_out = self.left_out.min(1);
+                return;
+            }
             Event::Step(report) => {
                 match self.left_out {
                     0 => self.times.add(report),
@@ -100,7 +105,8 @@ impl GpuLoad {
         sums.mean().map(|mean| ("gpu", json!(mean)))
     }
 
-    /// Ends the run; `None` if it was too short for a sample.
+    /// Ends the run; `None` if it was too short for a sample. The thread is not waited for: it may
+    /// be in a call of the driver that takes long, and ends after it.
     pub(crate) fn end(self) -> Option<GpuSummary> {
         drop(self.stop);
         let sums = lock(&self.samples).of_run;
@@ -145,7 +151,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Instant;
 
-    use updraft_trainer::{StepReport, StepTimes};
+    use updraft_trainer::{ReadEachReason, StepReport, StepTimes};
 
     use super::*;
 
@@ -215,6 +221,15 @@ mod tests {
         assert_eq!(idle["submission_share"], 0.0);
         let warning = summary["warning"].as_str().expect("half of the time is idle");
         assert!(warning.contains("computed in 50 % of the time"), "{warning}");
+    }
+
+    #[test]
+    fn samples_begin_after_the_first_update_if_each_is_read() {
+        let (mut load, reads) = half_busy();
+        load.see(&Event::ReadEach { reason: ReadEachReason::SeveralRanks });
+        load.see(&step());
+        wait_for(&reads, 2);
+        assert!(load.end().is_some());
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub(super) struct Summary<'a> {
     pub(super) device_peak_in_use_bytes: Option<u64>,
     /// The peak of what the device's allocator has reserved, likewise.
     pub(super) device_peak_reserved_bytes: Option<u64>,
-    /// The load of an NVIDIA card while the run trained; `None` for other devices.
+    /// The load of an NVIDIA card while the run trained; `None` for other devices, and for a run
+    /// that was too short for a sample.
     pub(super) gpu: &'a Option<GpuSummary>,
     /// The served checkpoint, relative to the run's folder.
     pub(super) checkpoint: PathBuf,

@@ -49,7 +49,7 @@ pub fn weighted_cross_entropy(
     let weights = weights.cast(logits.dtype()).select(0, labels.clone());
     let targets = soft_targets(labels, classes, smoothing).cast(logits.dtype());
     let each = (targets * log_softmax(logits, 1)).sum_dim(1).flatten::<1>(0, 1).neg();
-    // On CUDA `sum` adds with atomics, in another order each time.
+    // burn's `sum` of a whole tensor adds with atomics on some GPUs, in an order that varies.
     (each * weights.clone()).sum_dim(0) / weights.sum_dim(0)
 }
 
@@ -124,6 +124,29 @@ mod tests {
             let equal = Tensor::<1>::ones([3], &device);
             let found = weighted_cross_entropy(logits.clone(), labels.clone(), equal, 0.1);
             assert_close(&found, &cross_entropy(logits, labels, 0.1), tolerance::F32);
+        }
+    }
+
+    /// The order that does not vary on GPUs must not change results on the CPU.
+    #[test]
+    fn weighted_losses_have_the_bits_of_burns_whole_sums_on_flex() {
+        let device = burn::tensor::Device::flex();
+        let weights = Tensor::<1>::from_floats([0.3, 1.7, 0.9], &device);
+        for rows in [1_usize, 7, 64, 1001] {
+            let logits: Vec<f32> = (0..3 * rows).map(|at| (at as f32 * 0.7).sin() * 3.0).collect();
+            let logits = Tensor::<1>::from_floats(logits.as_slice(), &device);
+            let logits = logits.reshape::<2, _>([rows, 3]);
+            let labels: Vec<i32> = (0..rows as i32).map(|row| row * row % 3).collect();
+            let labels = Tensor::<1, Int>::from_ints(labels.as_slice(), &device);
+            let of_rows = weights.clone().select(0, labels.clone());
+            let targets = soft_targets(labels.clone(), 3, 0.1);
+            let each = (targets * log_softmax(logits.clone(), 1)).sum_dim(1).flatten::<1>(0, 1);
+            let expected = (each.neg() * of_rows.clone()).sum() / of_rows.sum();
+            let found = weighted_cross_entropy(logits, labels, weights.clone(), 0.1);
+            let bits = |x: Tensor<1>| -> Vec<u32> {
+                x.into_data().iter::<f32>().map(f32::to_bits).collect()
+            };
+            assert_eq!(bits(found), bits(expected), "{rows} rows");
         }
     }
 

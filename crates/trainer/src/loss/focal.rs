@@ -42,7 +42,7 @@ pub fn weighted_focal(
 ) -> Tensor<1> {
     assert_eq!(weights.dims(), [logits.dims()[1]], "one weight for each class");
     let weights = weights.cast(logits.dtype()).select(0, labels.clone());
-    // On CUDA `sum` adds with atomics, in another order each time.
+    // As in `weighted_cross_entropy`, in an order that does not vary.
     (each(logits, labels, gamma) * weights.clone()).sum_dim(0) / weights.sum_dim(0)
 }
 

@@ -51,7 +51,7 @@ impl UncertaintyWeights {
         assert_eq!(losses.len(), log_variances.dims()[0], "one loss for each weight");
         let losses = Tensor::cat(losses, 0);
         let s = log_variances.cast(losses.dtype());
-        // On CUDA `sum` adds with atomics, in another order each time.
+        // burn's `sum` of a whole tensor adds with atomics on some GPUs, in an order that varies.
         (s.clone().neg().exp() * losses + s).sum_dim(0).mul_scalar(0.5)
     }
 

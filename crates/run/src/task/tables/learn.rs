@@ -289,7 +289,8 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
             }
             (None, Some(balance)) => {
                 let losses = Tensor::cat(weighted.collect(), 0);
-                // On CUDA `sum` adds with atomics, in another order each time.
+                // burn's `sum` of a whole tensor adds with atomics on some GPUs, in an order that
+                // varies.
                 (balance.clone().cast(losses.dtype()) * losses).sum_dim(0)
             }
             (None, None) => weighted.reduce(|sum, loss| sum + loss).expect("a plan has a target"),
